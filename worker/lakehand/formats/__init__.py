@@ -1,0 +1,1 @@
+"""Hudi's formats: bytes to values and values to bytes, without any storage."""

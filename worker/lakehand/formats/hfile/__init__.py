@@ -1,0 +1,1 @@
+"""Room for the metadata table's HFile format, which nothing reads or writes yet."""

@@ -1,0 +1,203 @@
+"""The ports: what Lakehand's recipes ask of the world, each method with its law.
+
+Adapters in ``lakehand.store`` implement ``Store``; one contract suite (tests/contract) judges
+them all. Paths are relative to the table's base, use ``/``, never begin with one and never hold
+``.`` or ``..`` parts. Times are epoch milliseconds of the *store's* clock.
+
+Staging is the store's one primitive for everything that must become visible at once (protocol
+section 2): what is staged is invisible, and promotion makes it appear at most once, ever.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Protocol
+
+from lakehand.errors import Corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    import pyarrow as pa
+
+
+@unique
+class PutOutcome(Enum):
+    """What became of a conditional write."""
+
+    WRITTEN = "written"
+    EXISTS = "exists"
+    """The condition did not hold: somebody else's object is there (or, for ``put_if``, ours is
+    no longer the version named). Nothing was changed."""
+    UNKNOWN = "unknown"
+    """The reply was lost: the object may or may not be there. Read before deciding anything."""
+
+
+@unique
+class PromoteOutcome(Enum):
+    """What became of a promotion."""
+
+    WRITTEN = "written"
+    EXISTS = "exists"
+    """The final name was taken. What was staged is consumed all the same."""
+    GONE = "gone"
+    """Nothing is staged there any more: it was promoted or discarded before."""
+    UNKNOWN = "unknown"
+    """The reply was lost. Promote again (it answers GONE if it had worked) and look at the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing or ``head`` says of one object."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object read whole, with the version that ``put_if`` takes."""
+
+    content: bytes
+    version: str
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The direct children of a folder: objects, and names of folders (relative to the base)."""
+
+    objects: tuple[ObjectInfo, ...]
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The handle of something staged: plain data that another process can promote or discard.
+
+    ``place`` is the adapter's own word for where it lies (a path, an upload id, a session);
+    ``parts`` is what the adapter needs to complete it (entity tags of uploaded parts), empty
+    until the writer was closed.
+    """
+
+    final: str
+    place: str
+    parts: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return the handle as one line of JSON, for markers and manifests."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str, *, where: str) -> Staged:
+        """Read a handle back; ``where`` names the document that it was found in."""
+        try:
+            fields = json.loads(text)
+            return cls(
+                final=str(fields["final"]),
+                place=str(fields["place"]),
+                parts=tuple(str(part) for part in fields["parts"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"not the handle of a staged file: {error}", where=where) from error
+
+
+class StagedWriter(Protocol):
+    """A stream into a staged file. Leaving the ``with`` block by an exception discards it."""
+
+    @property
+    def staged(self) -> Staged:
+        """The handle, complete (``parts``) only after ``close``.
+
+        It is known before the first byte is written, so that a begin marker can name it and a
+        successor can discard it.
+        """
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Append ``data`` and return its length. Memory is bounded by the adapter."""
+
+    def close(self) -> None:
+        """Make the staged content whole and durable. Idempotent. Not a promotion."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Store(Protocol):
+    """Objects below one table's base URI."""
+
+    @property
+    def uri(self) -> str:
+        """The base URI, without credentials and without a trailing slash."""
+
+    def get(self, path: str) -> StoredObject:
+        """Return the whole object. Raises ``NotFound``; content is never torn."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Open for random access, for PyArrow's readers. Raises ``NotFound``."""
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Return size and modification time, or None if there is no such object."""
+
+    def list(self, folder: str) -> Listing:
+        """Return the direct children of ``folder`` (``""`` is the base), in order of name.
+
+        A folder that does not exist is empty. Hadoop's ``.crc`` side files are not shown.
+        A listing sees every object whose write was acknowledged before the call.
+        """
+
+    def walk(self, folder: str) -> Iterator[ObjectInfo]:
+        """Yield every object below ``folder``, in any order, by as few requests as the store has.
+
+        Objects that come or go during the walk may or may not be seen.
+        """
+
+    def put_new(self, path: str, content: bytes) -> PutOutcome:
+        """Create the object whole if the name is free; exactly one of many racers is WRITTEN."""
+
+    def put_if(self, path: str, content: bytes, version: str) -> PutOutcome:
+        """Replace the object if its version (from ``get``) is still ``version``."""
+
+    def put(self, path: str, content: bytes) -> None:
+        """Create or replace the object whole; the last writer wins.
+
+        For side objects of the journal, heartbeats, markers and locks only: everything else that
+        can be seen is promoted.
+        """
+
+    def delete(self, path: str) -> None:
+        """Remove the object, and the ``.crc`` beside it. A missing object is no error."""
+
+    def now(self) -> int:
+        """Return the store's own clock in epoch milliseconds."""
+
+    def stage(self, final: str, *, area: str) -> StagedWriter:
+        """Open a new staged file that ``promote`` can make appear as ``final``.
+
+        ``area`` is the folder (``.hoodie/.temp/<T>/.staging/<epoch>``) for adapters that stage
+        in files; each call gets a place of its own.
+        """
+
+    def promote(self, staged: Staged) -> PromoteOutcome:
+        """Make the staged content appear under its final name: at most once, ever.
+
+        Works from any process. Consumes what was staged, also when it answers EXISTS. A second
+        promotion answers GONE, also after the object was deleted.
+        """
+
+    def discard(self, staged: Staged) -> None:
+        """Drop what was staged, so that it can never be promoted.
+
+        Idempotent, and works from any process; what is promoted already is not touched.
+        """

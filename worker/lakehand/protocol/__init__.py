@@ -1,0 +1,1 @@
+"""Recipes over ports: each file is the only place that orders its writes."""

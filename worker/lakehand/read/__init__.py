@@ -1,0 +1,1 @@
+"""Reading tables as streams of Arrow batches, without a JVM."""

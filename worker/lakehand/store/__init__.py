@@ -1,0 +1,1 @@
+"""Adapters of the ``Store`` port: memory, local disk, S3, GCS, ABFS and HDFS."""
