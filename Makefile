@@ -1,0 +1,74 @@
+# The menu of this repository. `make help` shows it; `make test` needs nothing but Python 3.11+.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := $(BIN)/python -m uv
+PYTEST := $(BIN)/python -m pytest
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help install lock fmt lint type layers test test-s3 test-interop fuzz bench golden \
+	requirements requirements-check clean
+
+help: ## show this menu
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Lakehand needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+install: $(READY) ## create .venv with everything that development needs
+
+lock: $(READY) ## resolve all dependencies again, within pyproject.toml's ranges
+	$(UV) pip compile pyproject.toml --quiet --all-extras --group test --group lint --group docs --group build \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--upgrade --output-file requirements.lock
+
+fmt: $(READY) ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(READY) ## ruff, codespell
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell
+
+type: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(READY) ## check the directions of imports
+	$(BIN)/lint-imports
+
+test: $(READY) ## all tests that need neither a JVM nor a server (the README's second command)
+	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3"
+
+test-s3: $(READY) ## the store's contract on real S3 servers, built from Go modules
+	$(PYTEST) -m s3
+
+test-interop: $(READY) ## tables written here, read and written on by Apache Hudi in Java and by hudi-rs
+	$(PYTEST) -m java
+
+fuzz: $(READY) ## fuzz every parser (FUZZ_SECONDS=600 make fuzz for ten minutes each)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) tests/fuzz --numprocesses=2 --timeout=0
+
+bench: $(READY) ## measure, each figure beside the machine's own limit or a peer, in one run
+	@set -e; for file in bench/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+golden: $(READY) ## make the golden tables again with Apache Hudi (needs a JVM and Maven Central)
+	$(BIN)/python tests/golden/make/make.py
+
+requirements: $(READY) ## write docs/requirements-proof.md: which test proves which requirement
+	$(BIN)/python tests/support/requirements.py --write
+
+requirements-check: $(READY) ## fail if docs/requirements-proof.md is stale
+	$(BIN)/python tests/support/requirements.py --check
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
