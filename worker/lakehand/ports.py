@@ -2,7 +2,9 @@
 
 Adapters in ``lakehand.store`` implement ``Store``; one contract suite (tests/contract) judges
 them all. Paths are relative to the table's base, use ``/``, never begin with one and never hold
-``.`` or ``..`` parts. Times are epoch milliseconds of the *store's* clock.
+``.`` or ``..`` parts: others are ``Invalid``. Times are epoch milliseconds of the *store's* clock,
+in whole seconds where the store knows no better. ``Unavailable`` means that the store did not
+answer; a conditional write raises it only if it surely changed nothing, and is UNKNOWN otherwise.
 
 Staging is the store's one primitive for everything that must become visible at once (protocol
 section 2): what is staged is invisible, and promotion makes it appear at most once, ever.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import Enum, unique
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lakehand.errors import Corrupt
 
@@ -50,9 +52,11 @@ class PromoteOutcome(Enum):
     """The reply was lost. Promote again (it answers GONE if it had worked) and look at the name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
-    """What a listing or ``head`` says of one object."""
+class ObjectInfo(NamedTuple):
+    """What a listing or ``head`` says of one object.
+
+    A named tuple, because a listing makes hundreds of thousands of them.
+    """
 
     path: str
     size: int
@@ -108,7 +112,15 @@ class Staged:
 
 
 class StagedWriter(Protocol):
-    """A stream into a staged file. Leaving the ``with`` block by an exception discards it."""
+    """A stream into a staged file. Leaving the ``with`` block by an exception discards it.
+
+    A writer whose staged file was discarded meanwhile may raise ``Fenced``; nothing of what it
+    writes can be promoted in any case.
+    """
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more; ``pyarrow.PythonFile(writer, mode="w")`` wants to know."""
 
     @property
     def staged(self) -> Staged:
@@ -153,7 +165,8 @@ class Store(Protocol):
     def list(self, folder: str) -> Listing:
         """Return the direct children of ``folder`` (``""`` is the base), in order of name.
 
-        A folder that does not exist is empty. Hadoop's ``.crc`` side files are not shown.
+        A folder that does not exist is empty; one without objects may be shown, or not. Hadoop's
+        ``.crc`` side files, and what is staged or written aside, are not shown, nor by ``walk``.
         A listing sees every object whose write was acknowledged before the call.
         """
 
@@ -167,7 +180,11 @@ class Store(Protocol):
         """Create the object whole if the name is free; exactly one of many racers is WRITTEN."""
 
     def put_if(self, path: str, content: bytes, version: str) -> PutOutcome:
-        """Replace the object if its version (from ``get``) is still ``version``."""
+        """Replace the object if its version (from ``get``) is still ``version``.
+
+        Where versions are digests (S3), an object whose content came back has its old version:
+        an object for which that matters holds something that never comes back, as a time or id.
+        """
 
     def put(self, path: str, content: bytes) -> None:
         """Create or replace the object whole; the last writer wins.
@@ -177,7 +194,11 @@ class Store(Protocol):
         """
 
     def delete(self, path: str) -> None:
-        """Remove the object, and the ``.crc`` beside it. A missing object is no error."""
+        """Remove the object. A missing object is no error.
+
+        On a local disk, where Hadoop keeps ``.crc`` files, the one beside it goes first. So it
+        does whenever content appears or changes there: a crash leaves none, never a stale one.
+        """
 
     def now(self) -> int:
         """Return the store's own clock in epoch milliseconds."""
@@ -193,7 +214,9 @@ class Store(Protocol):
         """Make the staged content appear under its final name: at most once, ever.
 
         Works from any process. Consumes what was staged, also when it answers EXISTS. A second
-        promotion answers GONE, also after the object was deleted.
+        promotion answers GONE, also after the object was deleted. (An object store may answer
+        WRITTEN again as long as the promoted object stands; nothing appears a second time.) A
+        handle from before ``close``, or one that names no staged file, is ``Invalid``.
         """
 
     def discard(self, staged: Staged) -> None:
