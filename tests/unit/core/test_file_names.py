@@ -4,13 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehand.core.file_names import BaseFileName, LogFileName, parse_base_file, parse_log_file
+from lakehand.core.file_names import (
+    BaseFileName,
+    LogFileName,
+    bucket_of,
+    parse_base_file,
+    parse_log_file,
+)
 
-FILE_IDS = st.from_regex(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d{1,3}", fullmatch=True)
+FILE_IDS = st.tuples(st.uuids(), st.integers(0, 999)).map(lambda parts: f"{parts[0]}-{parts[1]}")
 TOKENS = st.tuples(st.integers(0, 9999), st.integers(0, 2**31), st.integers(0, 99)).map(
     lambda parts: "-".join(map(str, parts))
 )
-INSTANTS = st.from_regex(r"\d{17}", fullmatch=True).filter(str.isascii)
+INSTANTS = st.integers(0, 10**17 - 1).map("{:017d}".format)
 
 
 @given(st.builds(BaseFileName, FILE_IDS, TOKENS, INSTANTS, st.just(".parquet")))
@@ -75,3 +81,23 @@ def test_logs_of_a_slice_are_read_by_instant_then_version_then_token():
         ".f_20240101000000001.log.10_0-1-0",
         ".f_20240101000000002.log.1_0-1-0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("file_id", "bucket"),
+    [
+        ("00000007-1c1b-4d3f-9c1c-9f2b8a7c6d5e-0", 7),
+        ("1a2b3c4d-1c1b-4d3f-9c1c-9f2b8a7c6d5e-0", None),
+        ("00000007", None),
+        ("", None),
+    ],
+)
+def test_a_file_id_of_the_bucket_index_begins_with_its_bucket(file_id, bucket):
+    assert bucket_of(file_id) == bucket
+
+
+@given(st.text(alphabet="af0123._-loglcdcprquet٣", max_size=40))
+def test_any_name_is_taken_apart_or_left_alone(name):
+    for parts in (parse_base_file(name), parse_log_file(name)):
+        if parts is not None and not getattr(parts, "version", 0):
+            assert str(parts) == name
