@@ -1,0 +1,1 @@
+"""What table services plan and report: the Avro documents of the timeline, as typed values."""
