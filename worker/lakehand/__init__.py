@@ -1,5 +1,7 @@
 """Lakehand: safe table services, writes and reads for Apache Hudi tables."""
 
+from typing import TYPE_CHECKING
+
 from lakehand.errors import (
     Conflict,
     Corrupt,
@@ -13,6 +15,9 @@ from lakehand.errors import (
     Unsupported,
 )
 
+if TYPE_CHECKING:
+    from lakehand.table import Table
+
 __all__ = [
     "Conflict",
     "Corrupt",
@@ -22,6 +27,16 @@ __all__ = [
     "LakehandError",
     "LimitExceeded",
     "NotFound",
+    "Table",
     "Unavailable",
     "Unsupported",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the front door when it is asked for: ``lakehand.core`` alone must not need Arrow."""
+    if name == "Table":
+        from lakehand.table import Table
+
+        return Table
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
