@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_file_that_the_architecture_names_exists():
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
     table = text[text.index("## Components") :]
-    named = re.findall(r"`([a-z_./]+/[a-z_./*]*)`", table)
+    named = re.findall(r"`([a-zA-Z_./]+/[a-zA-Z_./*]*)`", table)
     missing = [name for name in named if not list(ROOT.glob(name.rstrip("/")))]
     assert named
     assert missing == []
