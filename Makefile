@@ -50,6 +50,7 @@ test: $(READY) ## all tests that need neither a JVM nor a server (the README's s
 	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3"
 
 test-s3: $(READY) ## the store's contract on real S3 servers, built from Go modules
+	$(BIN)/python tests/support/s3_server.py
 	$(PYTEST) -m s3
 
 test-interop: $(READY) ## tables written here, read and written on by Apache Hudi in Java and by hudi-rs

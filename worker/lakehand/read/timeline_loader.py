@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from lakehand.core.instants import Instant, format_instant_time
+from lakehand.core.instants import Instant, State, format_instant_time
 from lakehand.core.timeline import Timeline
 from lakehand.formats import instant_names
 from lakehand.protocol import lsm_timeline
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from lakehand.core.table_config import TableConfig
-    from lakehand.ports import ObjectInfo, Store
+    from lakehand.ports import Store
 
 
 def instant_path(config: TableConfig, instant: Instant) -> str:
@@ -38,20 +38,17 @@ def instant_path(config: TableConfig, instant: Instant) -> str:
 
 def load_timeline(store: Store, config: TableConfig, *, zone: tzinfo = UTC) -> Timeline:
     """Return the active timeline; ``zone`` is the one that the table's instants are named in."""
-    listing = store.list(config.timeline_path)
+    layout, before_name = config.layout, len(config.timeline_path) + 1
     entries = []
-    for info in listing.objects:
-        instant = _instant_of(info, config, zone)
-        if instant is not None:
-            entries.append(instant)
+    for path, _, modified_ms in store.list(config.timeline_path).objects:
+        instant = instant_names.parse(path[before_name:], layout)
+        if instant is None:
+            continue
+        if instant.completion_time is None and instant.state is State.COMPLETED:
+            completion_time = format_instant_time(modified_ms, zone)
+            instant = Instant(instant.time, instant.action, instant.state, completion_time)
+        entries.append(instant)
     return Timeline.of(entries)
-
-
-def _instant_of(info: ObjectInfo, config: TableConfig, zone: tzinfo) -> Instant | None:
-    instant = instant_names.parse(info.path[info.path.rfind("/") + 1 :], config.layout)
-    if instant is None or not instant.is_completed or instant.completion_time is not None:
-        return instant
-    return replace(instant, completion_time=format_instant_time(info.modified_ms, zone))
 
 
 def with_archived_completions(
