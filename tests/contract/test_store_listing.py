@@ -26,6 +26,14 @@ def test_a_listing_agrees_with_head(store):
     assert list(store.walk("f")) == [info]
 
 
+def test_names_are_those_of_the_listing(store):
+    for path in ("a/x", "a/b/y", "a/ü 1%2F=", "a/.hidden", ".hoodie/z", "top"):
+        store.put(path, b"1")
+    for folder in ("", "a", "a/b", ".hoodie", "none"):
+        listed = [info.path.rpartition("/")[2] for info in store.list(folder).objects]
+        assert list(store.names(folder)) == listed
+
+
 def test_a_folder_that_is_not_there_is_empty(store):
     assert store.list("nothing").objects == ()
     assert store.list("nothing").folders == ()
@@ -67,6 +75,7 @@ def test_side_files_of_hadoop_are_not_shown(store):
         "t/data.parquet",
         "t/x.crc",
     ]
+    assert store.names("t") == (".log.1.crcx", "data.parquet", "x.crc")
     assert {info.path for info in store.walk("")} == {
         "t/.log.1.crcx",
         "t/data.parquet",
@@ -79,6 +88,7 @@ def test_what_is_staged_and_what_is_written_aside_is_not_shown(store):
     store.put_new("t/other", b"x")
     assert [info.path for info in store.walk("")] == ["t/other"]
     assert store.list(AREA).objects == ()
+    assert store.names(AREA) == ()
     assert store.list(".hoodie/.lakehand").folders == ()
     store.promote(handle)
     assert [info.path for info in store.walk("")] == ["t/final", "t/other"]

@@ -30,8 +30,9 @@ class GoldenRead:
     """The instant given to Java as `as.of.instant`; None for the newest snapshot."""
     expected: pa.Table
     source: str
-    """`java` (the bundle that made the table), `java 1.2.0` (the newest one, where it differs), or
-    `java, at the time` where Java cannot time-travel to rows that it once returned."""
+    """`java` (the bundle that made the table), `java 1.2.0` (the newest one, where it differs),
+    `java, at the time` (rows it returned then and cannot travel to), or `model` (Java's rows with
+    a column put right by the script that wrote it)."""
     matches_live: bool | None
     """Whether the time travel returned what the snapshot was when that instant was newest."""
     fault: str | None

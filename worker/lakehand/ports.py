@@ -170,6 +170,12 @@ class Store(Protocol):
         A listing sees every object whose write was acknowledged before the call.
         """
 
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names, without folder, of the objects that ``list`` would return.
+
+        For folders of which only the names matter: a disk is not asked for every file's size.
+        """
+
     def walk(self, folder: str) -> Iterator[ObjectInfo]:
         """Yield every object below ``folder``, in any order, by as few requests as the store has.
 

@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import Enum, unique
-from functools import lru_cache
 
 from lakehand.errors import Invalid
 
@@ -85,8 +84,8 @@ def completed_action(action: Action) -> Action:
 class Instant:
     """One entry of the timeline.
 
-    ``completion_time`` is None while pending, and also on completed instants of layout 1,
-    where the loader may fill it with the file's modification time.
+    ``completion_time`` is None while pending, and also on completed instants of layout 1, whose
+    files say it only by their modification time.
     """
 
     time: str
@@ -116,20 +115,8 @@ def require_instant_time(text: str) -> str:
 
 def format_instant_time(epoch_ms: int, zone: tzinfo = UTC) -> str:
     """Return the 17-digit instant time of ``epoch_ms`` in the table's time zone."""
-    seconds, milliseconds = divmod(epoch_ms, 1000)
-    if zone is not UTC:
-        moment = datetime.fromtimestamp(seconds, tz=zone)
-        return f"{moment.strftime(_FORMAT_SECONDS)}{milliseconds:03d}"
-    # Timelines of ten thousand instants come through here; a day's digits are worth keeping.
-    days, rest = divmod(seconds, 86_400)
-    minutes, second = divmod(rest, 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{_day_digits(days)}{hour:02d}{minute:02d}{second:02d}{milliseconds:03d}"
-
-
-@lru_cache(maxsize=1024)
-def _day_digits(days: int) -> str:
-    return datetime.fromtimestamp(days * 86_400, tz=UTC).strftime("%Y%m%d")
+    moment = datetime.fromtimestamp(epoch_ms // 1000, tz=zone)
+    return f"{moment.strftime(_FORMAT_SECONDS)}{epoch_ms % 1000:03d}"
 
 
 def parse_instant_time(text: str, zone: tzinfo = UTC) -> int:

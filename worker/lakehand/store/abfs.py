@@ -137,6 +137,10 @@ class AbfsStore:
             tuple(sorted(each for each in folders if each and not paths.is_hidden(each))),
         )
 
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names of the objects of a listing."""
+        return paths.names_of(self.list(folder), folder)
+
     def walk(self, folder: str) -> Iterator[ObjectInfo]:
         """Yield from one flat listing, page by page."""
         return self._walk(self._prefix + paths.below(paths.checked_folder(folder)), folder)

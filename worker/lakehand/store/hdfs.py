@@ -140,6 +140,10 @@ class HdfsStore:
                 objects.append(ObjectInfo(path, status.length, status.modification_time))
         return Listing(tuple(sorted(objects, key=lambda info: info.path)), tuple(sorted(folders)))
 
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names of the objects of a listing."""
+        return paths.names_of(self.list(folder), folder)
+
     def walk(self, folder: str) -> Iterator[ObjectInfo]:
         """Yield folder by folder."""
         return self._walk(paths.checked_folder(folder))

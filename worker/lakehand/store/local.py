@@ -141,6 +141,18 @@ class LocalStore:
                     folders.append(path)
         return Listing(tuple(objects), tuple(folders))
 
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names of the files, without a ``stat`` for each."""
+        prefix = paths.below(paths.checked_folder(folder))
+        try:
+            with os.scandir(f"{self._base}/{folder}") as entries:
+                found = [entry.name for entry in entries if entry.is_file()]
+        except OSError as error:
+            if error.errno in MISSING:
+                return ()
+            raise self._failure(folder, error) from error
+        return tuple(sorted(name for name in found if not paths.is_hidden(prefix + name)))
+
     def walk(self, folder: str) -> Iterator[ObjectInfo]:
         """Yield folder by folder; one listing is held at a time, and the folders to come."""
         return self._walk(paths.checked_folder(folder))

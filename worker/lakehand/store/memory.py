@@ -105,6 +105,10 @@ class MemoryStore:
                 objects.append(info)
         return Listing(tuple(objects), tuple(sorted(folders)))
 
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names of the objects of a listing."""
+        return paths.names_of(self.list(folder), folder)
+
     def walk(self, folder: str) -> Iterator[ObjectInfo]:
         """Yield a snapshot, in order of path."""
         prefix = paths.below(paths.checked_folder(folder))

@@ -8,8 +8,12 @@ adapters keep for themselves are here too, because listings have to hide them.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from lakehand.errors import Invalid
+
+if TYPE_CHECKING:
+    from lakehand.ports import Listing
 
 PRIVATE_FOLDER = ".hoodie/.lakehand/.put"
 """Where file systems write aside and lock. Apache Hudi ignores ``.hoodie/.lakehand``."""
@@ -42,6 +46,12 @@ def checked_folder(folder: str) -> str:
 def below(folder: str) -> str:
     """Return the prefix that every path in ``folder`` begins with."""
     return f"{folder}/" if folder else ""
+
+
+def names_of(listing: Listing, folder: str) -> tuple[str, ...]:
+    """Return the names, without folder, of the objects of a listing of ``folder``."""
+    before_name = len(below(folder))
+    return tuple(info.path[before_name:] for info in listing.objects)
 
 
 def side_file(path: str) -> str:

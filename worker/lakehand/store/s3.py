@@ -120,6 +120,10 @@ class S3Store:
             tuple(sorted(objects, key=lambda info: info.path)), tuple(sorted(set(folders)))
         )
 
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names of the objects of a listing."""
+        return paths.names_of(self.list(folder), folder)
+
     def walk(self, folder: str) -> Iterator[ObjectInfo]:
         """Yield from one flat listing, page by page."""
         paths.checked_folder(folder)
