@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import shutil
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -259,6 +262,26 @@ def test_a_process_that_waits_for_a_lock_in_vain_says_so(local_place, monkeypatc
     with store._locked("x"), pytest.raises(Unavailable, match="held for too long"):
         store.put("x", b"1")
     store.put("x", b"2")
+
+
+def test_threads_that_ask_for_the_time_at_once_share_one_clock_file(local_place):
+    """Each store closes its own descriptor once: a second close would hit somebody else's file."""
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(40):
+        assert _asked_at_once(local_place.open()) == 16
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def _asked_at_once(store):
+    start = threading.Barrier(16)
+
+    def ask(_):
+        start.wait()
+        return store.now()
+
+    with ThreadPoolExecutor(16) as pool:
+        return len(list(pool.map(ask, range(16))))
 
 
 def _files(folder):

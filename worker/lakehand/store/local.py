@@ -25,6 +25,7 @@ import hashlib
 import os
 import stat
 import tempfile
+import threading
 import time
 import uuid
 import weakref
@@ -78,6 +79,7 @@ class LocalStore:
         self._private = f"{self._base}/{paths.PRIVATE_FOLDER}"
         self._is_prepared = False
         self._clock: int | None = None
+        self._clock_lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"LocalStore({self._base!r})"
@@ -244,16 +246,22 @@ class LocalStore:
         the machine's clock, which is the file system's own on a local disk.
         """
         try:
-            if self._clock is None:
-                with tempfile.TemporaryFile(dir=self._nearest_folder()) as file:
-                    self._clock = os.dup(file.fileno())
-                weakref.finalize(self, os.close, self._clock)
-            os.utime(self._clock)
-            return os.fstat(self._clock).st_mtime_ns // 1_000_000
+            clock = self._clock if self._clock is not None else self._open_clock()
+            os.utime(clock)
+            return os.fstat(clock).st_mtime_ns // 1_000_000
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise self._failure("", error) from error
             return time.time_ns() // 1_000_000
+
+    def _open_clock(self) -> int:
+        with self._clock_lock:
+            if self._clock is None:
+                with tempfile.TemporaryFile(dir=self._nearest_folder()) as file:
+                    clock = os.dup(file.fileno())
+                weakref.finalize(self, os.close, clock)
+                self._clock = clock
+            return self._clock
 
     # Staging
 
