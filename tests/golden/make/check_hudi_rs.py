@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "support")]
 
 import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
 
 from golden import golden_names, unpack  # noqa: E402
 
@@ -36,29 +37,32 @@ def rows(table: pa.Table, columns: list[str]) -> list[str]:
     return sorted(repr([normal(v) for v in r.values()]) for r in table.select(columns).to_pylist())
 
 
-def compare(name: str) -> str:
+def read(path: Path, as_of: str | None) -> pa.Table | None:
+    """The snapshot by hudi-rs; None when it has no rows (then it has no schema either)."""
     from hudi import HudiReadOptions, HudiTableBuilder
 
+    options = HudiReadOptions()
+    if as_of is not None:
+        options = options.with_as_of_timestamp(as_of)
+    batches = HudiTableBuilder.from_base_uri(str(path)).build().read(options)
+    return pa.Table.from_batches(batches) if batches else None
+
+
+def compare(name: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         table = unpack(name, Path(folder))
         answers = []
-        for read in table.reads:
-            options = HudiReadOptions()
-            if read.as_of is not None:
-                options = options.with_as_of_timestamp(read.as_of)
-            batches = HudiTableBuilder.from_base_uri(str(table.path)).build().read(options)
-            # Java shows columns added later in a time travel; hudi-rs need not.
-            schema = batches[0].schema if batches else None
-            found = pa.table(
-                pa.Table.from_batches(batches, schema) if batches else read.expected.slice(0, 0)
-            )
+        for said in table.reads:
+            found = read(table.path, said.as_of)
+            if found is None:
+                found = said.expected.slice(0, 0)
             shared = [
                 c
-                for c in read.expected.column_names
+                for c in said.expected.column_names
                 if c in found.column_names and c != "_hoodie_file_name"
             ]
-            lost = [c for c in read.expected.column_names if c not in found.column_names]
-            mine, theirs = rows(read.expected, shared), rows(found, shared)
+            lost = [c for c in said.expected.column_names if c not in found.column_names]
+            mine, theirs = rows(said.expected, shared), rows(found, shared)
             if mine == theirs:
                 answers.append("same" if not lost else f"same but for {lost}")
             else:
@@ -74,6 +78,12 @@ def compare(name: str) -> str:
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         print(compare(sys.argv[2]))
+        return
+    if sys.argv[1:2] == ["--rows"]:
+        path, as_of, target = sys.argv[2:5]
+        found = read(Path(path), as_of or None)
+        if found is not None:
+            pq.write_table(found, target)
         return
     for name in sys.argv[1:] or golden_names():
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Make the golden tables: `python tests/golden/make/make.py [--only TEXT] [--bundle 1.2.0] [--list]`.
+"""Make the golden tables: `python tests/golden/make/make.py [--only TEXT] [--bundle 1.2.0]`.
 
 One child per bundle makes all tables of its flavours. A zip is written to a temporary name and
 renamed, so whoever reads the folder meanwhile sees whole files only.
@@ -48,7 +48,9 @@ def pack(folder: Path, name: str) -> int:
     return target.stat().st_size
 
 
-def publish(name: str, result: dict, *, bundle: str, version: int, kind: str, **about: object) -> None:
+def publish(
+    name: str, result: dict, *, bundle: str, version: int, kind: str, **about: object
+) -> None:
     folder = ROOT / name
     meta = {
         "name": name,

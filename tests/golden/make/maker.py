@@ -178,7 +178,10 @@ class Maker:
         kind = _parse_datatype_string(schema)
         arrow = to_arrow_schema(kind)
         columns = [
-            pa.array([_arrow_value(row.get(f.name), f.dataType) for row in rows], arrow.field(f.name).type)
+            pa.array(
+                [_arrow_value(row.get(f.name), f.dataType) for row in rows],
+                arrow.field(f.name).type,
+            )
             for f in kind.fields
         ]
         file = self.folder / f"rows-{next(_numbers)}.parquet"
@@ -277,7 +280,9 @@ class Maker:
         for key in ("hoodie.write.table.version", "hoodie.write.auto.upgrade", METADATA):
             if key in self.options:
                 keep.append(f"{key}={self.options[key]}")
-        keep += [f"{k}={v}" for k, v in self.options.items() if k.startswith("hoodie.metadata.index")]
+        keep += [
+            f"{k}={v}" for k, v in self.options.items() if k.startswith("hoodie.metadata.index")
+        ]
         return ",".join(keep)
 
     # -- what is there ---------------------------------------------------------------------------
@@ -370,7 +375,9 @@ def _arrow_value(value: Any, kind: Any) -> Any:
     if value is None:
         return None
     if isinstance(kind, StructType):
-        return {f.name: _arrow_value(v, f.dataType) for f, v in zip(kind.fields, value, strict=True)}
+        return {
+            f.name: _arrow_value(v, f.dataType) for f, v in zip(kind.fields, value, strict=True)
+        }
     if isinstance(kind, ArrayType):
         return [_arrow_value(v, kind.elementType) for v in value]
     if isinstance(kind, MapType):

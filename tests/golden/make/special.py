@@ -43,12 +43,12 @@ class Special:
     build: Callable[[str], dict[str, Any]]
 
 
-# -- functions that run in the child ----------------------------------------------------------------
+# -- functions that run in the child ------------------------------------------------
 
 
-def begin(session: Session, name: str, bundle: str, version: int, kind: str) -> None:
+def begin(session: Session, name: str, bundle: str, version: int, kind: str, crc: bool) -> None:
     t = Maker.begin(session, name=name, bundle=bundle, version=version, kind=kind)
-    t.crc_files(wanted=True)
+    t.crc_files(crc)
     t.write(trips(range(20), 100, cities=TWO), "insert")
     t.write(trips(range(0, 8), 200, cities=TWO))
     if t.is_mor:
@@ -115,13 +115,13 @@ def finish(session: Session, name: str) -> dict[str, Any]:
     return Maker.resume(session, name).finish()
 
 
-# -- what the parent does -----------------------------------------------------------------------------
+# -- what the parent does ----------------------------------------------------------
 
 
 def kill_writer(bundle: str, name: str, operation: str = "upsert") -> None:
     hoodie = ROOT / name / "table" / ".hoodie"
     timeline = hoodie / "timeline" if (hoodie / "timeline").is_dir() else hoodie
-    before = {file.name for file in timeline.iterdir()}
+    before = _names(timeline)
     lock = hoodie / "lock"
     victim = JavaHudi(bundle)
     victim.start()
@@ -137,7 +137,7 @@ def kill_writer(bundle: str, name: str, operation: str = "upsert") -> None:
                 time.sleep(0.02)
         new = {n for n in _names(timeline) - before}
         instant = min(new)[:17]
-        _wait(lambda: _data_files(hoodie.parent, instant, bundle), "the writer's data files")
+        _wait((hoodie / ".temp" / instant).is_dir, "the writer's markers")
         _wait(lambda: _quiet(hoodie.parent), "the writer to wait for the lock")
         done = [n for n in _names(timeline) - before if n.count(".") == 1 and "inflight" not in n]
         assert not done, f"the writer had committed: {done}"
@@ -149,12 +149,8 @@ def kill_writer(bundle: str, name: str, operation: str = "upsert") -> None:
 
 
 def _names(folder: Path) -> set[str]:
-    return {file.name for file in folder.iterdir() if not file.name.endswith(".crc")}
-
-
-def _data_files(table: Path, instant: str, bundle: str) -> bool:
-    """Two partitions are written; version 6 log files do not carry their own instant."""
-    return (table / ".hoodie" / ".temp" / instant).is_dir()
+    """The timeline's own files: in layout 1 they share their folder with much else."""
+    return {file.name for file in folder.iterdir() if file.name[:17].isdigit()}
 
 
 _seen: dict[Path, tuple[float, int]] = {}
@@ -190,7 +186,14 @@ def killed(bundle: str, *, rolled_back: bool) -> Callable[[str], dict[str, Any]]
         kind = name.split("_")[1]
         with JavaHudi(bundle) as hudi:
             version = FLAVOURS[flavour][1]
-            hudi.run("special:begin", name=name, bundle=bundle, version=version, kind=kind)
+            hudi.run(
+                "special:begin",
+                name=name,
+                bundle=bundle,
+                version=version,
+                kind=kind,
+                crc=not rolled_back,
+            )
             kill_writer(bundle, name)
             if rolled_back:
                 hudi.run("special:more_writes", name=name)
@@ -205,7 +208,14 @@ def upgraded(older: str, newer: str) -> Callable[[str], dict[str, Any]]:
         kind = name.split("_")[1]
         version = next(v for b, v in FLAVOURS.values() if b == older)
         with JavaHudi(older) as hudi:
-            hudi.run("special:begin", name=name, bundle=older, version=version, kind=kind)
+            hudi.run(
+                "special:begin",
+                name=name,
+                bundle=older,
+                version=version,
+                kind=kind,
+                crc=False,
+            )
         with JavaHudi(newer) as hudi:
             hudi.run("special:upgrade", name=name, bundle=newer, version=9)
             result: dict[str, Any] = hudi.run("special:finish", name=name)

@@ -10,6 +10,7 @@ from maker import (
     HIVE,
     KEY,
     KEYGEN,
+    METADATA,
     ORDERING,
     PARTITION,
     TRIP,
@@ -38,18 +39,30 @@ def nonpartitioned(t: Maker) -> None:
     four_writes(t, trips)
 
 
-@theme("hive_style", kinds=("cow",), features=("hive style partitions",))
+@theme("hive_style", metadata=False, kinds=("cow",), features=("hive style partitions",))
 def hive_style(t: Maker) -> None:
     """Directories `city=berlin`."""
     t.set({HIVE: "true"})
     four_writes(t, trips)
 
 
-@theme("complex_keys", kinds=("mor",), metadata=False, features=("complex keys", "several partition fields", "null in a key"))
+@theme(
+    "complex_keys",
+    kinds=("mor",),
+    metadata=False,
+    features=("complex keys", "several partition fields", "null in a key"),
+)
 def complex_keys(t: Maker) -> None:
     """Two key fields (one null or empty at times) and two partition fields, hive style."""
     schema = "id string, sub string, ts long, region string, day int, note string"
-    t.set({KEY: "id,sub", PARTITION: "region,day", KEYGEN: PACKAGE + "ComplexKeyGenerator", HIVE: "true"})
+    t.set(
+        {
+            KEY: "id,sub",
+            PARTITION: "region,day",
+            KEYGEN: PACKAGE + "ComplexKeyGenerator",
+            HIVE: "true",
+        }
+    )
 
     def rows(ids: range, ts: int) -> list[dict[str, Any]]:
         return [
@@ -67,7 +80,13 @@ def complex_keys(t: Maker) -> None:
     four_writes(t, rows, schema)
 
 
-@theme("complex_one_key", metadata=False, kinds=("cow",), flavours=(*ALL, "v6by12"), features=("complex keys of one field",))
+@theme(
+    "complex_one_key",
+    metadata=False,
+    kinds=("cow",),
+    flavours=(*ALL, "v6by12"),
+    features=("complex keys of one field",),
+)
 def complex_one_key(t: Maker) -> None:
     """The complex key generator with a single field, whose encoding differs by release."""
     t.set({KEYGEN: PACKAGE + "ComplexKeyGenerator"})
@@ -76,9 +95,14 @@ def complex_one_key(t: Maker) -> None:
     four_writes(t, trips)
 
 
-@theme("odd_partitions", kinds=("cow",), metadata=False, features=("URL-encoded partitions", "null and empty partition values"))
+@theme(
+    "odd_partitions",
+    kinds=("cow",),
+    metadata=False,
+    features=("URL-encoded partitions", "null and empty partition values"),
+)
 def odd_partitions(t: Maker) -> None:
-    """URL-encoded partition values: reserved characters, blanks, letters beyond ASCII, null, empty."""
+    """URL-encoded partition values: reserved characters, blanks, non-ASCII, null, empty."""
     t.set({URLENCODE: "true"})
     odd = ["a/b", "c=d", "e f", "ünï", "100%", "x:y", "[b]{c}", "q?#", None, "", "it's", "b\\s"]
 
@@ -88,7 +112,13 @@ def odd_partitions(t: Maker) -> None:
     four_writes(t, rows)
 
 
-@theme("odd_hive_partitions", flavours=("v9", "v6"), metadata=False, kinds=("cow",), features=("hive style", "URL-encoded partitions"))
+@theme(
+    "odd_hive_partitions",
+    flavours=("v9", "v6"),
+    metadata=False,
+    kinds=("cow",),
+    features=("hive style", "URL-encoded partitions"),
+)
 def odd_hive_partitions(t: Maker) -> None:
     """The same, hive style as well."""
     t.set({URLENCODE: "true", HIVE: "true"})
@@ -100,7 +130,13 @@ def odd_hive_partitions(t: Maker) -> None:
     four_writes(t, rows)
 
 
-@theme("raw_partitions", flavours=("v9", "v6"), metadata=False, kinds=("cow",), features=("slashes in partition values",))
+@theme(
+    "raw_partitions",
+    flavours=("v9", "v6"),
+    metadata=False,
+    kinds=("cow",),
+    features=("slashes in partition values",),
+)
 def raw_partitions(t: Maker) -> None:
     """Without encoding a value with slashes becomes several directories."""
     four_writes(t, lambda ids, ts: trips(ids, ts, cities=["2026/01/02", "2026/01/03", "flat"]))
@@ -122,7 +158,13 @@ def date_partition(t: Maker) -> None:
     four_writes(t, rows, schema)
 
 
-@theme("int_partition", metadata=False, kinds=("mor",), flavours=ALL, features=("integer partition column", "integer key"))
+@theme(
+    "int_partition",
+    metadata=False,
+    kinds=("mor",),
+    flavours=ALL,
+    features=("integer partition column", "integer key"),
+)
 def int_partition(t: Maker) -> None:
     """Integer record key and integer partition column, hive style."""
     schema = "id long, ts long, bucket int, note string"
@@ -146,7 +188,13 @@ TIMED = {
 def timed_rows(ids: range, ts: int) -> list[dict[str, Any]]:
     start = 1_600_000_000_000
     return [
-        {"id": f"k{n}", "ts": ts, "at": start + (n % 3) * 86_400_000, "grp": f"g{n % 2}", "note": f"{n}@{ts}"}
+        {
+            "id": f"k{n}",
+            "ts": ts,
+            "at": start + (n % 3) * 86_400_000,
+            "grp": f"g{n % 2}",
+            "note": f"{n}@{ts}",
+        }
         for n in ids
     ]
 
@@ -177,15 +225,24 @@ def auto_keys(t: Maker) -> None:
     t.write(trips(range(12), 1), "insert")
     t.write(trips(range(20, 26), 2), "insert")
     name = t.catalog()
+    # SQL takes its settings from the session.
+    t.sql(f"set {METADATA}=false")
     t.sql(f"update {name} set note = 'updated' where id in ('k003', 'k021')")
     t.remember()
     t.sql(f"delete from {name} where id in ('k005', 'k022')")
     t.remember()
+    t.sql(f"reset {METADATA}")
 
 
-@theme("drop_partition_columns", refused="drop.partition.columns", metadata=False, kinds=("cow",), features=("drop.partition.columns",))
+@theme(
+    "drop_partition_columns",
+    refused="drop.partition.columns",
+    metadata=False,
+    kinds=("cow",),
+    features=("drop.partition.columns",),
+)
 def drop_partition_columns(t: Maker) -> None:
-    """The partition column is not in the files (`hoodie.datasource.write.drop.partition.columns`)."""
+    """The partition column is not in the files (`…write.drop.partition.columns`)."""
     t.set({"hoodie.datasource.write.drop.partition.columns": "true", HIVE: "true"})
     t.write(trips(range(12), 1), "insert")
     t.write(trips(range(20, 26), 2), "insert")
@@ -193,7 +250,13 @@ def drop_partition_columns(t: Maker) -> None:
     t.write(trips(range(40, 46), 4), "insert")
 
 
-@theme("no_meta_fields", flavours=("v9", "v6"), metadata=False, kinds=("cow",), features=("populate.meta.fields=false",))
+@theme(
+    "no_meta_fields",
+    flavours=("v9", "v6"),
+    metadata=False,
+    kinds=("cow",),
+    features=("populate.meta.fields=false",),
+)
 def no_meta_fields(t: Maker) -> None:
     """Files without the five meta columns."""
     t.set({"hoodie.populate.meta.fields": "false"})

@@ -13,7 +13,13 @@ def start(t: Maker, **more: str) -> None:
     t.write(trips(range(0, 8), 200, cities=TWO), **more)
 
 
-@theme("compaction_done", kinds=("mor",), flavours=ALL + BY12, features=("compaction done",))
+@theme(
+    "compaction_done",
+    metadata=False,
+    kinds=("mor",),
+    flavours=ALL + BY12,
+    features=("compaction done",),
+)
 def compaction_done(t: Maker) -> None:
     """Compacted twice, with logs before, between and after."""
     start(t)
@@ -41,7 +47,12 @@ def compaction_pending(t: Maker) -> None:
     t.write(trips(range(9, 11), 50, cities=TWO))
 
 
-@theme("compaction_late", metadata=False, kinds=("mor",), features=("compaction done", "delta commits after the plan"))
+@theme(
+    "compaction_late",
+    metadata=False,
+    kinds=("mor",),
+    features=("compaction done", "delta commits after the plan"),
+)
 def compaction_late(t: Maker) -> None:
     """Delta commits between the plan and its execution, and after it."""
     start(t)
@@ -52,11 +63,17 @@ def compaction_late(t: Maker) -> None:
     t.write(trips(range(10, 14), 500, cities=TWO))
 
 
-@theme("clustering_done", flavours=(*ALL, "v6by12"), features=("clustering done", "replaced file groups"))
+@theme(
+    "clustering_done",
+    flavours=(*ALL, "v6by12"),
+    features=("clustering done", "replaced file groups"),
+)
 def clustering_done(t: Maker) -> None:
     """Clustered, then written again."""
     start(t)
-    t.write(trips(range(30, 36), 250, cities=TWO), "insert", hoodie__parquet__small__file__limit="0")
+    t.write(
+        trips(range(30, 36), 250, cities=TWO), "insert", hoodie__parquet__small__file__limit="0"
+    )
     t.cluster("both")
     # 0.15.0 cannot rewrite a clustered base file with a decimal column ("precision 11 as max 9").
     cities = ("cairo",) if t.bundle == "0.15.0" and not t.is_mor else TWO
@@ -68,7 +85,9 @@ def clustering_done(t: Maker) -> None:
 def clustering_pending(t: Maker) -> None:
     """A clustering is planned, not run; other partitions were written since."""
     start(t)
-    t.write(trips(range(30, 36), 250, cities=TWO), "insert", hoodie__parquet__small__file__limit="0")
+    t.write(
+        trips(range(30, 36), 250, cities=TWO), "insert", hoodie__parquet__small__file__limit="0"
+    )
     t.cluster("schedule")
     t.write(trips(range(40, 46), 300, cities=("cairo",)))
     t.write(trips(range(42, 44), 400, cities=("cairo",)))
@@ -101,7 +120,13 @@ def clean(t: Maker) -> list[str]:
     return [m["instant"] for m in t.moments][-4:-1]
 
 
-@theme("clean_versions", flavours=("v9", "v6"), metadata=False, kinds=("cow",), features=("clean by file versions",))
+@theme(
+    "clean_versions",
+    flavours=("v9", "v6"),
+    metadata=False,
+    kinds=("cow",),
+    features=("clean by file versions",),
+)
 def clean_versions(t: Maker) -> list[str]:
     """KEEP_LATEST_FILE_VERSIONS with two versions kept."""
     t.set(
@@ -137,7 +162,12 @@ def failed_left(t: Maker) -> None:
     t.fail_write(trips(range(4, 10), 900, cities=TWO, note="must not be seen"))
 
 
-@theme("rollback_completed", single=("v8",), metadata=False, features=("rollback of a completed write",))
+@theme(
+    "rollback_completed",
+    single=("v8",),
+    metadata=False,
+    features=("rollback of a completed write",),
+)
 def rollback_completed(t: Maker) -> list[str]:
     """A completed write is rolled back, and the table goes on."""
     start(t)
@@ -151,7 +181,7 @@ def rollback_completed(t: Maker) -> list[str]:
     return t.choose()
 
 
-@theme("savepoint", kinds=("mor",), features=("savepoint",))
+@theme("savepoint", metadata=False, kinds=("mor",), features=("savepoint",))
 def savepoint(t: Maker) -> list[str]:
     """A savepoint pins old files that cleaning would take."""
     t.set(CLEAN)  # type: ignore[arg-type]
@@ -178,7 +208,12 @@ def restore(t: Maker) -> None:
     t.write(trips(range(0, 2), 400, cities=TWO), "delete")
 
 
-@theme("insert_overwrite", single=("v8",), metadata=False, features=("insert overwrite", "replaced file groups"))
+@theme(
+    "insert_overwrite",
+    single=("v8",),
+    metadata=False,
+    features=("insert overwrite", "replaced file groups"),
+)
 def insert_overwrite(t: Maker) -> None:
     """One partition is overwritten, then the whole table."""
     start(t)
@@ -188,7 +223,7 @@ def insert_overwrite(t: Maker) -> None:
     t.write(trips(range(60, 62), 600, cities=("berlin", "cairo")))
 
 
-@theme("delete_partition", kinds=("cow",), features=("delete partition",))
+@theme("delete_partition", metadata=False, kinds=("cow",), features=("delete partition",))
 def delete_partition(t: Maker) -> None:
     """A partition is deleted and comes back with other rows."""
     start(t)
@@ -209,7 +244,13 @@ ARCHIVE = {
 }
 
 
-@theme("archived", metadata=False, single=("v8",), flavours=(*ALL, "v6by12"), features=("archived history",))
+@theme(
+    "archived",
+    metadata=False,
+    single=("v8",),
+    flavours=(*ALL, "v6by12"),
+    features=("archived history",),
+)
 def archived(t: Maker) -> list[str]:
     """Enough commits for several archive files (version 8 and 9: a compacted LSM level)."""
     t.set(ARCHIVE)  # type: ignore[arg-type]
@@ -239,7 +280,13 @@ def log_compaction(t: Maker) -> None:
     t.write(trips(range(12, 15), 600, cities=TWO))
 
 
-@theme("bucket_index", metadata=False, kinds=("mor",), flavours=(*ALL, "v6by12"), features=("bucket index", "log-only groups"))
+@theme(
+    "bucket_index",
+    metadata=False,
+    kinds=("mor",),
+    flavours=(*ALL, "v6by12"),
+    features=("bucket index", "log-only groups"),
+)
 def bucket_index(t: Maker) -> None:
     """Inserts go to logs: groups without a base file, one partition of them compacted later."""
     t.set(

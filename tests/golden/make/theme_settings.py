@@ -33,21 +33,40 @@ def nulls(ids: range, ts: int) -> list[dict[str, Any]]:
     ]
 
 
-@theme("partial_payload", refused="PartialUpdateAvroPayload|partial.update.mode", kinds=("mor",), metadata=False, features=("PartialUpdateAvroPayload", "refused"))
+@theme(
+    "partial_payload",
+    refused="PartialUpdateAvroPayload|partial.update.mode",
+    kinds=("mor",),
+    metadata=False,
+    features=("PartialUpdateAvroPayload", "refused"),
+)
 def partial_payload(t: Maker) -> None:
     """PartialUpdateAvroPayload: null columns keep the old value."""
     t.set({PAYLOAD: MODEL + "PartialUpdateAvroPayload"})
     partial_rows(t)
 
 
-@theme("non_defaults_payload", refused="OverwriteNonDefaultsWithLatestAvroPayload|partial.update.mode", metadata=False, kinds=("mor",), features=("OverwriteNonDefaults payload", "refused"))
+@theme(
+    "non_defaults_payload",
+    refused="OverwriteNonDefaultsWithLatestAvroPayload|partial.update.mode",
+    metadata=False,
+    kinds=("mor",),
+    features=("OverwriteNonDefaults payload", "refused"),
+)
 def non_defaults_payload(t: Maker) -> None:
     """OverwriteNonDefaultsWithLatestAvroPayload: default values keep the old value."""
     t.set({PAYLOAD: MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"})
     partial_rows(t)
 
 
-@theme("merge_into", refused="(?i)partial", metadata=False, kinds=("mor",), flavours=MODERN, features=("partial update blocks", "MERGE INTO"))
+@theme(
+    "merge_into",
+    refused="(?i)partial",
+    metadata=False,
+    kinds=("mor",),
+    flavours=MODERN,
+    features=("partial update blocks", "MERGE INTO"),
+)
 def merge_into(t: Maker) -> None:
     """MERGE INTO with some columns: log blocks with IS_PARTIAL."""
     t.write(trips(range(12), 100), "insert")
@@ -64,7 +83,13 @@ def merge_into(t: Maker) -> None:
     t.write(trips(range(7, 9), 500))
 
 
-@theme("several_orderings", kinds=("mor",), metadata=False, flavours=("v9",), features=("several ordering fields",))
+@theme(
+    "several_orderings",
+    kinds=("mor",),
+    metadata=False,
+    flavours=("v9",),
+    features=("several ordering fields",),
+)
 def several_orderings(t: Maker) -> None:
     """Two ordering fields, compared one after the other."""
     schema = "id string, ts long, seq int, city string, note string"
@@ -98,7 +123,13 @@ def cdc(t: Maker) -> None:
     t.write(trips(range(0, 2), 400), "delete")
 
 
-@theme("operation_field", flavours=("v9", "v6"), metadata=False, kinds=("cow",), features=("_hoodie_operation",))
+@theme(
+    "operation_field",
+    flavours=("v9", "v6"),
+    metadata=False,
+    kinds=("cow",),
+    features=("_hoodie_operation",),
+)
 def operation_field(t: Maker) -> None:
     """The sixth meta column, `_hoodie_operation`."""
     t.set({"hoodie.allow.operation.metadata.field": "true"})
@@ -118,7 +149,12 @@ def no_metadata(t: Maker) -> None:
     t.write(trips(range(0, 2), 400), "delete")
 
 
-@theme("all_indexes", kinds=("mor",), flavours=("v9", "v6"), crc=True, features=("record index", "bloom filter index", "column stats"))
+@theme(
+    "all_indexes",
+    kinds=("mor",),
+    flavours=("v9", "v6"),
+    features=("record index", "bloom filter index", "column stats"),
+)
 def all_indexes(t: Maker) -> None:
     """The metadata table with files, statistics, bloom filters and the record index."""
     t.set(
@@ -142,11 +178,19 @@ def all_indexes(t: Maker) -> None:
     t.write(trips(range(0, 2), 400, cities=cities), "delete")
 
 
-@theme("bloom_filters", flavours=("v9", "v6"), metadata=False, kinds=("cow",), features=("simple bloom", "dynamic bloom that grew"))
+@theme(
+    "bloom_filters",
+    flavours=("v9", "v6"),
+    metadata=False,
+    kinds=("cow",),
+    features=("simple bloom", "dynamic bloom that grew"),
+)
 def bloom_filters(t: Maker) -> None:
     """Footers with a SIMPLE filter and with dynamic ones of several rows; keys beyond ASCII."""
     t.set({"hoodie.index.bloom.num_entries": "10"})
-    t.set({"hoodie.index.bloom.fpp": "0.001", "hoodie.bloom.index.filter.dynamic.max.entries": "40"})
+    t.set(
+        {"hoodie.index.bloom.fpp": "0.001", "hoodie.bloom.index.filter.dynamic.max.entries": "40"}
+    )
 
     def rows(ids: range, ts: int, city: str) -> list[dict[str, Any]]:
         return [{**row, "id": f"schlüssel-{row['id']}-☂", "city": city} for row in trips(ids, ts)]
@@ -159,7 +203,9 @@ def bloom_filters(t: Maker) -> None:
     t.write(rows(range(100, 110), 400, "full"), **dynamic)
 
 
-@theme("codecs", metadata=False, kinds=("cow",), flavours=("v9", "v6"), features=("parquet codecs",))
+@theme(
+    "codecs", metadata=False, kinds=("cow",), flavours=("v9", "v6"), features=("parquet codecs",)
+)
 def codecs(t: Maker) -> None:
     """Base files compressed with each codec, and not at all."""
     for step, codec in enumerate(("gzip", "snappy", "zstd", "uncompressed")):
@@ -168,7 +214,12 @@ def codecs(t: Maker) -> None:
     t.write(trips(range(0, 4), 200, cities=("gzip",)), hoodie__parquet__compression__codec="zstd")
 
 
-@theme("many_blocks", metadata=False, kinds=("mor",), features=("several blocks in a file", "several log versions"))
+@theme(
+    "many_blocks",
+    metadata=False,
+    kinds=("mor",),
+    features=("several blocks in a file", "several log versions"),
+)
 def many_blocks(t: Maker) -> None:
     """Writes cut into several blocks, and into several log files of one delta commit."""
     option = {
@@ -180,4 +231,6 @@ def many_blocks(t: Maker) -> None:
     t.write(trips(range(0, 150), 200, cities=cities), **option)
     t.write(trips(range(40, 120), 300, cities=cities), **option)
     t.write(trips(range(100, 130), 400, cities=cities), "delete", **option)
-    t.write(trips(range(125, 135), 500, cities=cities), **option)
+    # 1.0.2 cannot read a key that comes back from a delete operation (hudi-format.md §3.2).
+    back = range(130, 135) if t.bundle == "1.0.2" else range(125, 135)
+    t.write(trips(back, 500, cities=cities), **option)
