@@ -54,12 +54,21 @@ def make_folders(folder: str) -> None:
         return
     above = os.path.dirname(folder)
     make_folders(above)
-    with contextlib.suppress(FileExistsError, FileNotFoundError):
-        os.mkdir(folder)  # not found: somebody pruned the one above; the caller tries again
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+    try:
+        os.mkdir(folder)
+    except FileNotFoundError:
+        return  # somebody pruned the one above; the caller tries again
+    except FileExistsError:
+        _refuse_a_file(folder)
     with contextlib.suppress(FileNotFoundError):
         sync_folder(above)
+
+
+def _refuse_a_file(folder: str) -> None:
+    """Raise if ``folder`` is something else. One look: it may be pruned, and remade, meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.stat(folder).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
 
 
 def create(path: str) -> BinaryIO:
