@@ -18,7 +18,7 @@ from lakehand.core.instants import Action, Instant, State, format_instant_time
 from lakehand.core.table_config import TableConfig
 from lakehand.core.table_kinds import TableType, TableVersion
 from lakehand.formats import instant_names
-from lakehand.read.timeline_loader import load_timeline
+from lakehand.protocol.timeline_loader import load_timeline
 from lakehand.store.local import LocalStore
 
 if TYPE_CHECKING:

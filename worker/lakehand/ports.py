@@ -1,7 +1,10 @@
 """The ports: what Lakehand's recipes ask of the world, each method with its law.
 
-Adapters in ``lakehand.store`` implement ``Store``; one contract suite (tests/contract) judges
-them all. Paths are relative to the table's base, use ``/``, never begin with one and never hold
+Adapters in ``lakehand.store`` implement ``Store``, those in ``lakehand.locks`` ``LockProvider``;
+one contract suite for each (tests/contract) judges them all. ``Clock`` and ``Background`` are the
+process itself, so that a simulation can stand in for it.
+
+Paths are relative to the table's base, use ``/``, never begin with one and never hold
 ``.`` or ``..`` parts: others are ``Invalid``. Times are epoch milliseconds of the *store's* clock,
 in whole seconds where the store knows no better. ``Unavailable`` means that the store did not
 answer; a conditional write raises it only if it surely changed nothing, and is UNKNOWN otherwise.
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from lakehand.errors import Corrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -230,3 +233,85 @@ class Store(Protocol):
 
         Idempotent, and works from any process; what is promoted already is not touched.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who holds the table lock, as far as its record says."""
+
+    owner: str
+    token: str
+    """Which record this was: ``break_lock`` breaks this one and no later one."""
+    age_s: float
+    """How long ago it was taken or last renewed, by the record; clocks may differ."""
+    expires_in_s: float | None
+    """When its lease ends, by the record; None: never (or not known)."""
+
+
+class HeldLock(Protocol):
+    """A lock that is ours until ``left_s`` runs out; renewed in the background."""
+
+    @property
+    def token(self) -> str:
+        """The fencing token, different for each acquisition; journal entries carry it."""
+
+    def left_s(self) -> float:
+        """Return for how many seconds the lease surely lasts (0: lost; ``inf``: no lease).
+
+        Counted on the monotonic clock, from before the call that took or renewed it.
+        """
+
+    def release(self) -> None:
+        """Give up the lock if it is still ours. Idempotent; raises nothing if it was lost."""
+
+
+class LockProvider(Protocol):
+    """One table's lock. A lease can be held by two: it orders workers, it does not protect data."""
+
+    @property
+    def name(self) -> str:
+        """The kind of lock (``storage``, ``etcd`` ...); workers with another kind are refused."""
+
+    @property
+    def excludes_foreign(self) -> bool:
+        """Whether writers of Apache Hudi can be configured to use the same lock."""
+
+    def acquire(self, owner: str, *, timeout_s: float) -> HeldLock:
+        """Wait for the lock and take it. Raises ``LockTimeout``.
+
+        Waits with jitter. A record of another is expired when it did not change for its lease's
+        duration while we watched it, whatever its timestamps say.
+        """
+
+    def holder(self) -> LockHolder | None:
+        """Return who holds it, or None. Takes nothing."""
+
+    def break_lock(self, holder: LockHolder) -> bool:
+        """Remove the record of a dead holder, if it still is that record; tell whether it was.
+
+        For a person who knows that the holder is dead (``lakehand unlock``).
+        """
+
+
+class Clock(Protocol):
+    """The process's own clock, for durations only. Times on the timeline are the store's."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class BackgroundTask(Protocol):
+    """Something that is done again and again beside the work."""
+
+    def stop(self) -> None:
+        """End it: when this returns no step is running. Idempotent."""
+
+
+class Background(Protocol):
+    """Runs steps beside the work: a thread, or an actor of the simulation."""
+
+    def every(self, interval_s: float, step: Callable[[], bool], *, name: str) -> BackgroundTask:
+        """Call ``step`` every ``interval_s`` seconds until it returns False or is stopped."""

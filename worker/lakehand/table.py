@@ -19,8 +19,8 @@ import pyarrow as pa
 from lakehand.core.table_config import TableConfig
 from lakehand.formats.avro_schema import without_meta_columns
 from lakehand.protocol import table_properties
+from lakehand.protocol.timeline_loader import load_timeline
 from lakehand.read.snapshot import Snapshot, load_snapshot, query_time
-from lakehand.read.timeline_loader import load_timeline
 from lakehand.store.open import open_store
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ def format_moment(pattern: str, moment: datetime) -> str:
     return "".join(_format_part(part, moment) for part in compile_pattern(pattern))
 
 
-def _format_part(part: PatternPart, moment: datetime) -> str:  # noqa: PLR0911 - one line a letter
+def _format_part(part: PatternPart, moment: datetime) -> str:
     count = part.count
     match part.letter:
         case "y":

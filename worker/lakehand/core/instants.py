@@ -60,6 +60,10 @@ _COMPLETED_ACTION = {
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """The completed actions that make data visible."""
 
+SERVICE_ACTIONS = frozenset(_COMPLETED_ACTION)
+"""The pending actions of table services that rewrite data. (Layout 1 names a pending clustering
+as it names an overwrite: REPLACE_COMMIT.)"""
+
 LEGAL_MOVES: dict[State, frozenset[State]] = {
     State.REQUESTED: frozenset({State.INFLIGHT, State.ABORTED}),
     State.INFLIGHT: frozenset({State.COMPLETED, State.REQUESTED, State.ABORTED}),

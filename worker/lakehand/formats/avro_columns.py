@@ -118,7 +118,7 @@ def read_all(node: Node, cursors: Cursors) -> Column:
     return read(node, cursors, _Rows(len(cursors)))
 
 
-def read(node: Node, cursors: Cursors, rows: _Rows) -> Column:  # noqa: PLR0911 - one per kind
+def read(node: Node, cursors: Cursors, rows: _Rows) -> Column:
     """Read one value per cursor and return the column for ``rows``."""
     if rows.count * node.cells > MAX_CELLS:
         raise LimitExceeded(
@@ -151,7 +151,7 @@ def read(node: Node, cursors: Cursors, rows: _Rows) -> Column:  # noqa: PLR0911 
             assert_never(node)
 
 
-def _read_plain(node: Plain, cursors: Cursors, rows: _Rows) -> Column:  # noqa: PLR0911 - one per kind
+def _read_plain(node: Plain, cursors: Cursors, rows: _Rows) -> Column:
     match node.wire:
         case Wire.BOOLEAN:
             start = cursors.skip(1)

@@ -168,9 +168,7 @@ def _offsets(lengths: Integers) -> Integers:
     return offsets
 
 
-def _pieces(  # noqa: PLR0911 - one per kind
-    node: Node, column: Column, prefix: bytes, path: str
-) -> list[_Piece]:
+def _pieces(node: Node, column: Column, prefix: bytes, path: str) -> list[_Piece]:
     """Return the pieces of a column; ``prefix`` goes in front of every value."""
     if column.null_count and not isinstance(node, Nullable):
         raise Invalid(f"column {path} holds nulls, and its schema has none")

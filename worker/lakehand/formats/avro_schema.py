@@ -99,7 +99,7 @@ def _nullable(field: pa.Field[Any], name: str, namespace: str, depth: int) -> ob
     return ["null", declared] if field.nullable else declared
 
 
-def _type(arrow: pa.DataType, name: str, namespace: str, depth: int) -> object:  # noqa: PLR0911 - one per kind
+def _type(arrow: pa.DataType, name: str, namespace: str, depth: int) -> object:
     """Return the Avro type of an Arrow type; ``name`` is that of the nearest field around."""
     if depth > MAX_DEPTH:
         raise LimitExceeded(f"column {name} nests deeper than {MAX_DEPTH} levels")

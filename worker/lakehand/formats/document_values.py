@@ -11,6 +11,7 @@ written, and its field names say under which name: ``missing_schedule_partitions
     tuple[T, ...]                         array
     Mapping[str, T]                       map
     another such dataclass                record
+    an enum                               its value
 
 A field that is missing, or null where the annotation does not allow it, takes its default; without
 one the record is ``Corrupt``. Unknown fields are left out. The table of a class is made once, when
@@ -23,6 +24,8 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from lakehand.errors import Corrupt, InvariantBroken
@@ -172,6 +175,8 @@ def _converters(hint: Any) -> tuple[_Convert, _Convert | None]:  # noqa: ANN401 
         return _map_converters(arguments[1])
     if is_dataclass(hint):
         return _record_converters(typing.cast("type[Any]", hint))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum_converters(hint)
     raise InvariantBroken(f"no document has a field of type {hint}")
 
 
@@ -214,6 +219,17 @@ def _map_converters(value_hint: Any) -> tuple[_Convert, _Convert]:  # noqa: ANN4
         return {key: write_value(inner) for key, inner in value.items()}
 
     return read, write
+
+
+def _enum_converters(kind: type[Enum]) -> tuple[_Convert, _Convert]:
+    members = {member.value: member for member in kind}
+
+    def read(value: object) -> object:
+        if not isinstance(value, str) or value not in members:
+            raise _Unfit(f"{str(value)[:_SHOWN]!r} is no {kind.__name__}")
+        return members[value]
+
+    return read, attrgetter("value")
 
 
 def _exactly(kind: type[Any]) -> _Convert:

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from lakehand.core.instants import require_instant_time
 from lakehand.errors import Invalid
+from lakehand.protocol.timeline_loader import load_timeline
 from lakehand.read.filters import parse_filter, require_columns
 from lakehand.read.pruning import partition_test
 from lakehand.read.slice_reader import ReadOptions, read_slice
 from lakehand.read.table_schema import resolve_schema
 from lakehand.read.table_view import TableView, load_view
-from lakehand.read.timeline_loader import load_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

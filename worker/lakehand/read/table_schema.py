@@ -18,8 +18,8 @@ from lakehand.core.merge_rules import OPERATION_COLUMN
 from lakehand.core.table_keys import HoodieKey
 from lakehand.errors import NotFound
 from lakehand.formats import avro_schema, base_file, commit_metadata
+from lakehand.protocol.timeline_loader import instant_path
 from lakehand.read.data_path import data_path
-from lakehand.read.timeline_loader import instant_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,7 +22,7 @@ from lakehand.core.file_slices import (
 from lakehand.core.table_kinds import META_FOLDER
 from lakehand.errors import NotFound
 from lakehand.formats import commit_metadata
-from lakehand.read.timeline_loader import instant_path, with_archived_completions
+from lakehand.protocol.timeline_loader import instant_path, with_archived_completions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -80,7 +80,7 @@ class _Parser:
         self._where = where
         self._named: dict[str, Node | None] = {}
 
-    def node(self, declared: object, *, namespace: str, path: str, depth: int) -> Node:  # noqa: PLR0911 - one per kind
+    def node(self, declared: object, *, namespace: str, path: str, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise LimitExceeded(f"{self._where}: {path} nests deeper than {MAX_DEPTH} levels")
         if isinstance(declared, str):

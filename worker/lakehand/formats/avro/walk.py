@@ -253,7 +253,7 @@ def _pass_blocks(
             raise content.corrupt("an array has more items than its record has bytes", start)
 
 
-def _skipper(node: Node, content: Content) -> Skipper:  # noqa: PLR0911 - one per kind
+def _skipper(node: Node, content: Content) -> Skipper:
     """Return a function that passes one value: from its position and bound to its end."""
     match node:
         case Plain(wire=Wire.BOOLEAN | Wire.FLOAT | Wire.DOUBLE) | Fixed():

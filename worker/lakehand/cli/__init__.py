@@ -1,0 +1,1 @@
+"""The `lakehand` command."""

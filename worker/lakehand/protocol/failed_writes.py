@@ -1,0 +1,249 @@
+"""What every clean does first: failed writes, cancellation policies, aborts, and the sweep.
+
+Failed writes go in two phases, so that the lock is held for decisions only::
+
+    before the lock   candidates are listed, and what their attempts left
+    one transaction   reload; walk all pending instants; schedule every missing rollback
+    outside           execute all pending rollbacks, old and new
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakehand.core.instants import Action, Instant, State
+from lakehand.core.journal_moves import ENDED, Standing
+from lakehand.errors import Conflict
+from lakehand.protocol import cancelling, heartbeats, leftovers, rolling_back
+from lakehand.protocol.staging import TEMP
+from lakehand.protocol.transaction import load_view, transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakehand.core.journal import InstantRecord
+    from lakehand.core.journal_entries import RollbackEnd
+    from lakehand.protocol.leftovers import Leftover
+    from lakehand.protocol.transaction import Transaction, View
+    from lakehand.protocol.workbench import Workbench
+
+
+@unique
+class FailedWritesPolicy(Enum):
+    """Hudi's policies for writes that did not complete."""
+
+    EAGER = "EAGER"
+    """A single writer: every pending write is a failed one."""
+    LAZY = "LAZY"
+    """Several writers: a pending write has failed when its heartbeat expired."""
+    NEVER = "NEVER"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """What was done, and what could not be done now."""
+
+    rolled_back: Mapping[str, RollbackEnd]
+    aborted: tuple[str, ...]
+    left: Mapping[str, str]
+    """Instants that are to be tried again by the next clean, and why."""
+
+
+def clean_up(bench: Workbench, *, policy: FailedWritesPolicy = FailedWritesPolicy.LAZY) -> CleanUp:
+    """Do all that every clean does, also when nothing is to be cleaned."""
+    left: dict[str, str] = {}
+    rolled_back = roll_back_failed_writes(bench, policy=policy, left=left)
+    cancel_overdue(bench)
+    aborted = abort_cancelled(bench, left=left)
+    sweep(bench)
+    return CleanUp(rolled_back, aborted, left)
+
+
+# -- failed writes --------------------------------------------------------------------------------
+
+
+def roll_back_failed_writes(
+    bench: Workbench, *, policy: FailedWritesPolicy, left: dict[str, str]
+) -> dict[str, RollbackEnd]:
+    """Roll back what failed; what another works on, or fails here, is noted in ``left``."""
+    if policy is FailedWritesPolicy.NEVER:
+        return {}
+    view = load_view(bench)
+    found = {
+        instant.time: leftovers.find(
+            bench, instant.time, was_foreign=view.fold.record(instant.time).epoch == 0
+        ).files
+        for instant in view.timeline.pending
+        if is_failed(bench, view, instant, policy=policy)
+    }
+    with transaction(bench) as tx:
+        rollbacks = set(pending_rollbacks(tx.view))
+        for time, files in found.items():
+            rollbacks |= _schedule_again(bench, tx, time, files, policy)
+    done: dict[str, RollbackEnd] = {}
+    for rollback in sorted(rollbacks):
+        try:
+            done[rollback] = rolling_back.execute_rollback(bench, rollback)
+        except Conflict as busy:
+            left[rollback] = str(busy)
+    return done
+
+
+def _schedule_again(
+    bench: Workbench,
+    tx: Transaction,
+    time: str,
+    files: tuple[Leftover, ...],
+    policy: FailedWritesPolicy,
+) -> set[str]:
+    """Look again, now under the lock, whether the candidate has failed; then plan its rollback."""
+    instant = tx.view.timeline.find(time)
+    if instant is None or not is_failed(bench, tx.view, instant, policy=policy):
+        return set()
+    return {rolling_back.plan_rollback(bench, tx, time, files)}
+
+
+def is_failed(
+    bench: Workbench, view: View, instant: Instant, *, policy: FailedWritesPolicy
+) -> bool:
+    """Whether clean has to roll an instant back."""
+    record = view.fold.record(instant.time)
+    if not instant.is_pending or record.standing in ENDED or _is_cancelled(record):
+        return False
+    if record.standing is Standing.VOIDED:
+        return True
+    if not _is_write(instant, record):
+        return False
+    if not _is_ingestion(instant, record):
+        return (
+            record.removable
+            and is_past_delay(bench, view, record)
+            and not is_live(bench, view, record)
+        )
+    return policy is FailedWritesPolicy.EAGER or not is_live(bench, view, record)
+
+
+def _is_cancelled(record: InstantRecord) -> bool:
+    return record.standing in (Standing.CANCELLED, Standing.ABORTING)
+
+
+def _is_write(instant: Instant, record: InstantRecord) -> bool:
+    if record.plan is not None:
+        return record.plan.is_ingestion or record.plan.removable
+    return instant.action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
+
+
+def _is_ingestion(instant: Instant, record: InstantRecord) -> bool:
+    if record.plan is not None:
+        return record.plan.is_ingestion
+    return instant.action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
+
+
+def is_past_delay(bench: Workbench, view: View, record: InstantRecord) -> bool:
+    """Whether a removable plan waited ``table_service_rollback_delay`` for its execution."""
+    age_ms = view.now_ms - record.planned_at_ms
+    return age_ms >= bench.settings.rollback_delay_minutes * 60_000
+
+
+def is_live(bench: Workbench, view: View, record: InstantRecord) -> bool:
+    """Whether an attempt at the instant is live."""
+    return heartbeats.live_beat(bench, record, now_ms=view.now_ms) is not None
+
+
+def pending_rollbacks(view: View) -> tuple[str, ...]:
+    """Return every rollback under way, ours and foreign ones."""
+    return tuple(one.time for one in view.timeline.pending if one.action is Action.ROLLBACK)
+
+
+_OVERDUE = "past its cancellation policy"
+
+# -- cancellation ---------------------------------------------------------------------------------
+
+
+def cancel_overdue(bench: Workbench) -> tuple[str, ...]:
+    """Request the cancellation of every incomplete plan that is past its policy."""
+    view = load_view(bench)
+    overdue = tuple(one.time for one in view.fold.open if is_overdue(view, one))
+    if overdue:
+        with transaction(bench) as tx:
+            for time in overdue:
+                if is_overdue(tx.view, tx.view.fold.record(time)):
+                    tx.decide(partial(cancelling.cancel_decision, time=time, reason=_OVERDUE))
+    return overdue
+
+
+def is_overdue(view: View, record: InstantRecord) -> bool:
+    """Whether an incomplete plan waited as long as its policy allows."""
+    plan = record.plan
+    if plan is None or not plan.cancellable or plan.policy is None or _is_cancelled(record):
+        return False
+    if record.standing in ENDED or record.standing is Standing.VOIDED:
+        return False
+    if record.epoch == 0 and view.has_inflight(record.time):
+        return False  # a foreign writer executes it: nothing could be promised
+    policy = plan.policy
+    age_ms = view.now_ms - record.planned_at_ms
+    writes = sum(1 for one in view.timeline.completed_writes if one.time > record.time)
+    return (policy.hours is not None and age_ms >= policy.hours * 3_600_000) or (
+        policy.completed_writes is not None and writes >= policy.completed_writes
+    )
+
+
+def abort_cancelled(bench: Workbench, *, left: dict[str, str]) -> tuple[str, ...]:
+    """Take everything that the journal says is cancelled to its end, skipping the live."""
+    fold = bench.journal.refresh()
+    now_ms = bench.store.now()
+    aborted = []
+    for record in fold.open:
+        if not _is_cancelled(record) or _is_young(bench, record, now_ms):
+            continue
+        try:
+            cancelling.execute_cancel(bench, record.time)
+            aborted.append(record.time)
+        except Conflict as busy:
+            left[record.time] = str(busy)
+    return tuple(aborted)
+
+
+def _is_young(bench: Workbench, record: InstantRecord, now_ms: int) -> bool:
+    """Whether a cancelled plan is still left to its own worker to abort."""
+    delay_ms = bench.settings.cancel_clean_delay_s * 1000
+    return delay_ms > 0 and now_ms - record.since_ms < delay_ms
+
+
+# -- sweep ----------------------------------------------------------------------------------------
+
+
+def sweep(bench: Workbench) -> tuple[str, ...]:
+    """Clear away markers, stages and heartbeats of instants that have ended; return their times.
+
+    The folders are listed before the timeline: whatever has one and is not pending then has ended.
+    """
+    folders = bench.store.list(TEMP).folders
+    manifests = bench.store.list(leftovers.MANIFESTS).folders
+    beats = bench.store.names(heartbeats.FOLDER)
+    times = {path.rpartition("/")[2] for path in (*folders, *manifests)} | set(beats)
+    view = load_view(bench)
+    swept = tuple(time for time in sorted(times) if has_ended(bench, view, time))
+    for time in swept:
+        leftovers.forget(bench, leftovers.find(bench, time, was_foreign=False))
+        bench.store.delete(heartbeats.path_of(time))
+    return swept
+
+
+def has_ended(bench: Workbench, view: View, time: str) -> bool:
+    """Whether an instant is over, published, and nobody will go on with it."""
+    record = view.fold.instants.get(time)
+    is_published = record is None or (
+        record.standing in ENDED and record.since <= bench.journal.published
+    )
+    if not is_published or not time.isdecimal():
+        return False
+    return all(
+        one.state in (State.COMPLETED, State.ABORTED)
+        for one in view.timeline.instants
+        if one.time == time
+    )

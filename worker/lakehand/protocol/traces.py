@@ -1,0 +1,109 @@
+"""Traces that an instant has ended otherwise than the journal decided.
+
+Only foreign writers leave them: a completed file with another completion time, a rollback or
+restore that names the instant, the instant in the archived history. Looked for when a decided
+commit is not on the timeline, which is rare: so it may cost a few reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehand.core.instants import SERVICE_ACTIONS, Action, Instant, State
+from lakehand.core.journal_entries import Overtaken
+from lakehand.errors import NotFound
+from lakehand.formats import instant_names
+from lakehand.formats.plans import restore, rollback
+from lakehand.protocol import lsm_timeline
+
+if TYPE_CHECKING:
+    from lakehand.core.timeline import Timeline
+    from lakehand.protocol.transaction import View
+    from lakehand.protocol.workbench import Workbench
+
+
+def ended_by(bench: Workbench, view: View, time: str, now: Timeline) -> Overtaken:
+    """Say how an instant ended that is not pending on the timeline any more."""
+    instant = now.find(time)
+    if instant is not None and instant.is_completed:
+        return Overtaken.COMPLETED
+    if is_rolled_back(bench, view, time, now):
+        return Overtaken.ROLLED_BACK
+    if _is_archived(bench, view, time):
+        return Overtaken.ARCHIVED
+    return Overtaken.ROLLED_BACK
+
+
+def is_rolled_back(bench: Workbench, view: View, time: str, now: Timeline) -> bool:
+    """Whether a rollback that is not ours, or a restore, names the instant.
+
+    A completed rollback of a plan that is still there has only removed one of its attempts.
+    """
+    is_plan = _is_service_plan(view, time, now)
+    return any(
+        time in targets_of(bench, view, one)
+        for one in now.of_action(Action.ROLLBACK, Action.RESTORE)
+        if one.time > time
+        and one.time not in view.fold.instants
+        and not (is_plan and one.is_completed and one.action is Action.ROLLBACK)
+    )
+
+
+def pending_rollbacks(bench: Workbench, view: View, time: str) -> tuple[str, ...]:
+    """Return the rollbacks under way whose target is the instant, ours and foreign ones."""
+    ours = tuple(one.time for one in view.fold.rollbacks_of(time))
+    foreign = (
+        one.time
+        for one in view.timeline.pending
+        if one.action is Action.ROLLBACK
+        and one.time not in view.fold.instants
+        and time in targets_of(bench, view, one)
+    )
+    return (*ours, *foreign)
+
+
+def _is_service_plan(view: View, time: str, now: Timeline) -> bool:
+    instant = now.find(time)
+    if instant is None or not instant.is_pending:
+        return False
+    plan = view.fold.record(time).plan
+    return instant.action in SERVICE_ACTIONS if plan is None else not plan.is_ingestion
+
+
+def targets_of(bench: Workbench, view: View, instant: Instant) -> tuple[str, ...]:
+    """Return the instants that a rollback or restore names, from its plan."""
+    requested = Instant(instant.time, instant.action, State.REQUESTED)
+    content = read_document(bench, view, requested)
+    if content is None:
+        return ()
+    if not content:
+        return ()
+    where = f"{bench.store.uri}/{_path(view, requested)}"
+    if instant.action is Action.RESTORE:
+        restored = restore.decode_plan(content, where=where)
+        return tuple(one.commit_time for one in restored.instants_to_rollback or ())
+    target = rollback.decode_plan(content, where=where).instant_to_rollback
+    return () if target is None else (target.commit_time,)
+
+
+def read_document(bench: Workbench, view: View, instant: Instant) -> bytes | None:
+    """Return an instant's file, which never changes; None if it is not there."""
+    path = _path(view, instant)
+    if path not in bench.documents:
+        try:
+            bench.documents[path] = bench.store.get(path).content
+        except NotFound:
+            return None
+    return bench.documents[path]
+
+
+def _path(view: View, instant: Instant) -> str:
+    return f"{view.config.timeline_path}/{instant_names.file_name(instant, view.config.layout)}"
+
+
+def _is_archived(bench: Workbench, view: View, time: str) -> bool:
+    if view.config.layout == 1:
+        return False
+    history = lsm_timeline.load(bench.store, view.config.history_path)
+    found = lsm_timeline.read(bench.store, history, first=time, last=time, contents=False)
+    return any(entry.time == time for entry in found)
