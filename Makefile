@@ -8,10 +8,11 @@ READY := $(VENV)/.ready
 UV := $(BIN)/python -m uv
 PYTEST := $(BIN)/python -m pytest
 FUZZ_SECONDS ?= 60
+SEEDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock fmt lint type layers test test-s3 test-interop fuzz bench golden \
-	requirements requirements-check clean
+.PHONY: help install lock fmt lint type layers test test-s3 test-api test-interop fuzz bench golden \
+	sim sim-mutations api-up docs requirements requirements-check clean
 
 help: ## show this menu
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -47,11 +48,24 @@ layers: $(READY) ## check the directions of imports
 	$(BIN)/lint-imports
 
 test: $(READY) ## all tests that need neither a JVM nor a server (the README's second command)
-	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3"
+	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3 and not api"
 
 test-s3: $(READY) ## the store's contract on real S3 servers, built from Go modules
 	$(BIN)/python tests/support/s3_server.py
 	$(PYTEST) -m s3
+
+test-api: $(READY) ## the locks on a real kube-apiserver and etcd, built from Go modules
+	$(BIN)/python tests/support/api_server.py
+	$(PYTEST) -m api
+
+api-up: $(READY) ## run a kube-apiserver and an etcd until Ctrl-C, and say how to reach them
+	$(BIN)/python tests/support/api_server.py up
+
+sim: $(READY) ## explore all scenarios of the simulator with random schedules (SEEDS=1000 make sim)
+	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
+
+sim-mutations: $(READY) ## take every guard of the protocol out in turn, and see which checker notices
+	$(BIN)/python tests/simulation/mutations.py
 
 test-interop: $(READY) ## tables written here, read and written on by Apache Hudi in Java and by hudi-rs
 	$(PYTEST) -m java
@@ -64,6 +78,10 @@ bench: $(READY) ## measure, each figure beside the machine's own limit or a peer
 
 golden: $(READY) ## make the golden tables again with Apache Hudi (needs a JVM and Maven Central)
 	$(BIN)/python tests/golden/make/make.py
+
+docs: $(READY) ## write the generated parts of docs/
+	$(BIN)/python tests/support/journal_diagram.py --write
+	$(BIN)/python tests/support/conflict_tables.py --write
 
 requirements: $(READY) ## write docs/requirements-proof.md: which test proves which requirement
 	$(BIN)/python tests/support/requirements.py --write

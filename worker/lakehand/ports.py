@@ -246,6 +246,8 @@ class LockHolder:
     """How long ago it was taken or last renewed, by the record; clocks may differ."""
     expires_in_s: float | None
     """When its lease ends, by the record; None: never (or not known)."""
+    lease_s: float | None = None
+    """The holder is dead when its record does not change for so long; None: never, or not known."""
 
 
 class HeldLock(Protocol):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from lakehand.core.conflict_tables import TABLES, Case, Order, Strategy, Verdict, Versions
 from lakehand.core.footprints import PENDING, WRITES, Standing
-from lakehand.core.instants import Action
+from lakehand.core.instants import WRITE_ACTIONS, Action
 from lakehand.errors import InvariantBroken
 
 if TYPE_CHECKING:
@@ -146,7 +146,11 @@ def _may_concern_a_commit(other: Other) -> bool:
 
 
 def _is_news(mine: Mine, other: Other) -> bool:
-    return other.standing in PENDING or _completed_after(mine.view, mine, other)
+    if other.standing in PENDING:
+        return True
+    if mine.known is not None and other.action in WRITE_ACTIONS:
+        return other.time not in mine.known
+    return _completed_after(mine.view, mine, other)
 
 
 def _completed_after(moment: str, mine: Mine, other: Other) -> bool:

@@ -124,6 +124,8 @@ class Mine:
     ``started_on`` is the completion time of the last completed instant that my view holds, for a
     plan the view that it was made on: what completed later is news to me. None (a plan that does
     not say it) counts since ``time``.
+    ``known`` names the completed writes of that view, where the view remembers them: clocks of
+    foreign writers may be wrong, so a name says more than a completion time. None: times decide.
     ``pending_at_start`` is every instant that was pending in that view, None if not remembered.
     ``schema_at_start`` is the table's schema in that view, None if it had none.
     ``epoch`` numbers my attempt, and ``claimed_on`` is the last completion time when it began
@@ -137,6 +139,7 @@ class Mine:
     is_table_service: bool = False
     cancellable: bool = False
     started_on: str | None = None
+    known: frozenset[str] | None = None
     pending_at_start: frozenset[str] | None = None
     schema_at_start: str | None = None
     epoch: int = 1

@@ -29,6 +29,10 @@ GroupKey = tuple[str, str]
 """A file group: its partition and file id."""
 
 
+SEEN = 1000
+"""How many completed writes a decision names: older ones cannot have been pending beside it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StagedFile:
     """A staged file as the journal names it, so that anybody can promote or discard it.
@@ -82,6 +86,8 @@ class Plan:
     cancellable: bool = False
     policy: CancellationPolicy | None = None
     made_on: str | None = None
+    seen: tuple[str, ...] = ()
+    """The completed writes that it was made on."""
     pending: tuple[str, ...] | None = None
     """What was pending when it was made; in layout 1 only, where completions have no time."""
     target: RollbackTarget | None = None

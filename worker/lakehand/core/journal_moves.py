@@ -123,6 +123,7 @@ MOVES: Mapping[Standing, Mapping[Move, Standing]] = {
     Standing.REMOVED: {},
     Standing.VOIDED: {
         Move.CLAIM_ROLL_BACK: Standing.ROLLING_BACK,
+        Move.CANCEL: Standing.CANCELLED,
         Move.SUPERSEDE: Standing.SUPERSEDED,
     },
     Standing.SUPERSEDED: {},

@@ -8,6 +8,7 @@ repeated by anybody, after a crash at any step.
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from lakehand.errors import (
     NotCancellable,
     PlanNotFound,
 )
-from lakehand.protocol import leftovers, publishing, staging
+from lakehand.protocol import leftovers, publishing, staging, traces
 from lakehand.protocol.heartbeats import Heartbeat, require_not_live
 from lakehand.protocol.timeline_loader import instant_path
 from lakehand.protocol.transaction import Append, Done, View, transaction
@@ -92,14 +93,16 @@ def execute_cancel(bench: Workbench, time: str, *, own: Heartbeat | None = None)
     """
     with transaction(bench) as tx:
         claimed = tx.decide(lambda view: _claim(bench, view, time, own))
+        view = tx.view
     if claimed is None:
         return
     heartbeat, was_foreign = claimed
+    plan = _plan_of(bench, view, time)
     try:
         left = leftovers.find(bench, time, was_foreign=was_foreign)
         leftovers.remove(bench, left.below(heartbeat.epoch))
         with transaction(bench) as tx:
-            tx.decide(lambda view: _abort(bench, view, time, heartbeat.epoch))
+            tx.decide(lambda view: _abort(bench, view, time, heartbeat.epoch, plan))
     finally:
         heartbeat.remove()
     leftovers.forget(bench, leftovers.find(bench, time, was_foreign=False))
@@ -115,19 +118,15 @@ def _claim(
     ):
         bench.store.delete(publishing.cancel_path(time))
         return Done(None)
+    if record.standing in (Standing.SUPERSEDED, Standing.REMOVED):
+        return Done(None)
     require_cancel_requested(record)
+    view.require_no_restore()
     require_not_live(bench, record, now_ms=view.now_ms, own=own)
     epoch = record.epoch + 1
     heartbeat = own if own is not None else Heartbeat(bench, time, epoch)
     body = Claim(time=time, epoch=epoch, owner=bench.worker, purpose=Purpose.ABORT, beat=time)
-
-    def begin() -> None:
-        if own is not None:
-            own.raise_epoch(epoch)
-        else:
-            heartbeat.start()
-
-    return Append(body, (heartbeat, record.epoch == 0), before_publish=begin)
+    return Append(body, (heartbeat, record.epoch == 0), heartbeat=heartbeat, epoch=epoch)
 
 
 def require_cancel_requested(record: InstantRecord) -> None:
@@ -138,7 +137,18 @@ def require_cancel_requested(record: InstantRecord) -> None:
         raise Invalid(f"nobody requested the cancellation of {record.time}: request it first")
 
 
-def _abort(bench: Workbench, view: View, time: str, epoch: int) -> Done[None] | Append[None]:
+def _plan_of(bench: Workbench, view: View, time: str) -> bytes:
+    """Return the plan, whose file goes when the instant is aborted."""
+    shown = view.timeline.find(time)
+    if shown is None:
+        return b""
+    requested = Instant(time, shown.action, State.REQUESTED)
+    return traces.read_document(bench, view, requested) or b""
+
+
+def _abort(
+    bench: Workbench, view: View, time: str, epoch: int, plan: bytes
+) -> Done[None] | Append[None]:
     record = view.fold.record(time)
     if record.standing is Standing.ABORTED or record.standing is Standing.FOREIGN:
         return Done(None)  # another finished it
@@ -147,7 +157,7 @@ def _abort(bench: Workbench, view: View, time: str, epoch: int) -> Done[None] | 
     if shown is None:
         raise Conflict(f"{time} left the timeline; look again")
     path = instant_path(view.config, Instant(time, shown.action, State.ABORTED))
-    content = _aborted(view, record)
+    content = _aborted(view, record, plan)
     aborted = staging.stage(bench.store, path, content, time=time, epoch=epoch)
     return Append(Abort(time=time, epoch=epoch, aborted=aborted), None)
 
@@ -158,13 +168,13 @@ def require_own_abort(record: InstantRecord, epoch: int) -> None:
         raise Fenced(f"{record.time}: the abort at epoch {epoch} was replaced by {record.epoch}")
 
 
-def _aborted(view: View, record: InstantRecord) -> bytes:
-    """Return what ``.aborted`` says: why, and the plan's digest, for people."""
+def _aborted(view: View, record: InstantRecord, plan: bytes) -> bytes:
+    """Return what ``.aborted`` says, for people: who cancelled, why, and the plan."""
     cancel = record.cancel
     said = {
         "by": cancel.by if cancel is not None else "",
         "reason": cancel.reason if cancel is not None else "cancelled by a commit",
-        "plan": record.plan.requested.digest if record.plan is not None else "",
+        "plan": base64.b64encode(plan).decode(),
         "at": view.now_ms,
     }
     return json.dumps(said).encode()

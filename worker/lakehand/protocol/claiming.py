@@ -34,7 +34,6 @@ from lakehand.errors import (
     PlanAborted,
     PlanCancelled,
     PlanNotFound,
-    RestoreOpen,
 )
 from lakehand.protocol import leftovers, rollback_files, staging, traces
 from lakehand.protocol.heartbeats import Heartbeat, require_not_live
@@ -58,6 +57,8 @@ class Attempt:
     cancellable: bool
     made_on: str
     """What the plan knew of: all that completed up to here."""
+    seen: tuple[str, ...]
+    """The completed writes that it was made on."""
     pending_at_start: frozenset[str] | None
     claimed_on: str
     was_tried: bool = False
@@ -89,6 +90,7 @@ class Attempt:
             is_ingestion=True,
             cancellable=False,
             made_on=view.known_until,
+            seen=plan.seen,
             pending_at_start=frozenset(plan.pending) if plan.pending is not None else None,
             claimed_on=view.known_until,
         )
@@ -110,7 +112,11 @@ def claim(bench: Workbench, time: str) -> Attempt | AlreadyCompleted:
     with transaction(bench) as tx:
         claimed: Attempt | AlreadyCompleted = tx.decide(lambda view: _claim(bench, view, time))
     if isinstance(claimed, Attempt):
-        take_over(bench, claimed)
+        try:
+            take_over(bench, claimed)
+        except BaseException:
+            claimed.heartbeat.remove()
+            raise
     return claimed
 
 
@@ -122,8 +128,7 @@ def _claim(
         return Done(AlreadyCompleted(instant))
     record = view.fold.record(time)
     require_claimable(instant, record, time)
-    if view.fold.open_restore is not None:
-        raise RestoreOpen(f"the restore {view.fold.open_restore} is under way")
+    view.require_no_restore(but=time)
     if bench.settings.guard_enabled:
         require_not_live(bench, record, now_ms=view.now_ms)
         require_not_tried(bench, view, record)
@@ -137,7 +142,7 @@ def _claim(
         beat=time,
         inflight=stage_inflight(bench, view, time, attempt.action, attempt.epoch),
     )
-    return Append(body, attempt, before_publish=attempt.heartbeat.start)
+    return Append(body, attempt, heartbeat=attempt.heartbeat, epoch=attempt.epoch)
 
 
 def require_claimable(instant: Instant | None, record: InstantRecord, time: str) -> None:
@@ -200,6 +205,7 @@ def _attempt(bench: Workbench, view: View, record: InstantRecord) -> Attempt:
         is_ingestion=False,
         cancellable=plan is not None and plan.cancellable,
         made_on=(plan.made_on if plan is not None else None) or record.time,
+        seen=plan.seen if plan is not None else (),
         pending_at_start=None if pending is None else frozenset(pending),
         claimed_on=view.known_until,
         was_tried=record.epoch > 0 or view.has_inflight(record.time),

@@ -14,12 +14,20 @@ rollback; from then on nobody discards what it names, except ``void``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakehand.core.instants import Instant, State, completed_action
 from lakehand.core.journal_entries import Cancel, CancelFile, Commit, Prepare, StagedFile
 from lakehand.core.journal_moves import Standing
-from lakehand.errors import Fenced, InvariantBroken, PlanCancelled, RestoreOpen, WriteConflict
+from lakehand.errors import (
+    Corrupt,
+    Fenced,
+    InvariantBroken,
+    PlanCancelled,
+    Unavailable,
+    WriteConflict,
+)
 from lakehand.formats import manifest_document
 from lakehand.formats.manifest_document import Manifest
 from lakehand.ports import PromoteOutcome
@@ -91,7 +99,7 @@ def _commit(
     record = view.fold.record(attempt.time)
     require_last_claim(record, attempt)
     require_prepared(record, attempt)
-    require_no_restore_but(view, attempt)
+    view.require_no_restore(but=attempt.time)
     attempt.heartbeat.require_alive(now_ms=view.now_ms)
     stage = _stager(bench, attempt)
     try:
@@ -109,7 +117,7 @@ def _commit(
         epoch=attempt.epoch,
         completion_time=completion,
         completed=stage(instant_path(view.config, instant), content(completion)),
-        seen=publishing.completions_seen(view.timeline),
+        seen=view.completions_seen,
         cancels=tuple(
             CancelFile(time, stage(publishing.cancel_path(time), attempt.time.encode()))
             for time in cancels
@@ -144,17 +152,14 @@ def require_prepared(record: InstantRecord, attempt: Attempt) -> None:
         raise InvariantBroken(f"{attempt.time}: prepare comes before commit")
 
 
-def require_no_restore_but(view: View, attempt: Attempt) -> None:
-    """Refuse every commit but a restore's own while it is open."""
-    restore = view.fold.open_restore
-    if restore is not None and restore != attempt.time:
-        raise RestoreOpen(f"the restore {restore} is under way; this attempt is over")
-
-
 def finish(bench: Workbench, attempt: Attempt) -> None:
-    """Clear away the heartbeat, and what told of the instant's attempts, after the commit."""
+    """Clear away the heartbeat, and what told of the instant's attempts, after the commit.
+
+    What cannot be cleared away now is left to clean's sweep: the commit stands.
+    """
     attempt.heartbeat.remove()
-    leftovers.forget(bench, leftovers.find(bench, attempt.time, was_foreign=False))
+    with suppress(Unavailable, Corrupt):
+        leftovers.forget(bench, leftovers.find(bench, attempt.time, was_foreign=False))
 
 
 def give_up(bench: Workbench, attempt: Attempt, files: tuple[StagedFile, ...] = ()) -> None:

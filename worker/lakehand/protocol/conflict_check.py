@@ -14,6 +14,7 @@ from lakehand.core.instants import SERVICE_ACTIONS, WRITE_ACTIONS, Action, Insta
 from lakehand.core.journal_moves import Standing as Decided
 from lakehand.errors import WriteConflict
 from lakehand.protocol import footprint_reader, heartbeats, traces
+from lakehand.protocol.publishing import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,9 +41,14 @@ def require_no_conflict(bench: Workbench, view: View, attempt: Attempt) -> tuple
     judgement = look(bench, view, attempt)
     if judgement.may_commit:
         return judgement.cancels
+    raise WriteConflict(explain(attempt, judgement))
+
+
+def explain(attempt: Attempt, judgement: Judgement) -> str:
+    """Say what stands against the commit."""
     first = judgement.refusals[0]
     groups = ", ".join(f"{key.partition}/{key.file_id}" for key in sorted(first.groups)[:3])
-    raise WriteConflict(
+    return (
         f"{attempt.time} conflicts with {first.other.action.value} {first.other.time} "
         f"({first.reason}{': ' + groups if groups else ''}); do the whole write again"
     )
@@ -53,7 +59,7 @@ def look(bench: Workbench, view: View, attempt: Attempt) -> Judgement:
     if not attempt.changes_data:
         return conflicts.Judgement((), ())
     mine = _mine(view, attempt)
-    return conflicts.judge(mine, _others(bench, view, attempt, mine), bench.strategy)
+    return conflicts.judge(mine, _others(bench, view, attempt), bench.strategy)
 
 
 def _mine(view: View, attempt: Attempt) -> Mine:
@@ -67,6 +73,7 @@ def _mine(view: View, attempt: Attempt) -> Mine:
         is_table_service=not attempt.is_ingestion,
         cancellable=attempt.cancellable,
         started_on=attempt.made_on,
+        known=frozenset(attempt.seen) if attempt.seen or attempt.is_ingestion else None,
         pending_at_start=attempt.pending_at_start,
         schema_at_start=attempt.schema_at_start,
         epoch=attempt.epoch,
@@ -74,7 +81,7 @@ def _mine(view: View, attempt: Attempt) -> Mine:
     )
 
 
-def _others(bench: Workbench, view: View, attempt: Attempt, mine: Mine) -> Iterator[Other]:
+def _others(bench: Workbench, view: View, attempt: Attempt) -> Iterator[Other]:
     beats = _Beats(bench, view)
     for instant in view.timeline.instants:
         if instant.time == attempt.time:
@@ -83,17 +90,17 @@ def _others(bench: Workbench, view: View, attempt: Attempt, mine: Mine) -> Itera
             if instant.time > attempt.time:
                 yield from _rollbacks(bench, view, instant)
         elif instant.is_completed:
-            if instant.action in WRITE_ACTIONS and _may_be_news(instant, mine):
+            if instant.action in WRITE_ACTIONS and _may_be_news(instant, attempt):
                 yield _completed(bench, view, instant)
         elif instant.is_pending and instant in view.timeline.pending_writes:
             yield _pending(bench, view, instant, beats)
 
 
-def _may_be_news(instant: Instant, mine: Mine) -> bool:
+def _may_be_news(instant: Instant, attempt: Attempt) -> bool:
     """Whether a completed write is to be read at all: what my view knew of is not."""
-    if instant.completion_time is not None:
-        return instant.completion_time > mine.view
-    return instant.time > mine.view or instant.time in (mine.pending_at_start or ())
+    if attempt.seen or attempt.is_ingestion:
+        return not is_known(instant.time, attempt.seen)
+    return (instant.completion_time or instant.time) > attempt.made_on
 
 
 def _completed(bench: Workbench, view: View, instant: Instant) -> Other:

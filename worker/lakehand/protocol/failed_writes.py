@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING
 
 from lakehand.core.instants import Action, Instant, State
 from lakehand.core.journal_moves import ENDED, Standing
-from lakehand.errors import Conflict
-from lakehand.protocol import cancelling, heartbeats, leftovers, rolling_back
+from lakehand.errors import Conflict, Corrupt, Fenced, Invalid
+from lakehand.protocol import (
+    cancelling,
+    footprint_reader,
+    heartbeats,
+    leftovers,
+    publishing,
+    rolling_back,
+)
 from lakehand.protocol.staging import TEMP
 from lakehand.protocol.transaction import load_view, transaction
 
@@ -82,13 +89,18 @@ def roll_back_failed_writes(
     with transaction(bench) as tx:
         rollbacks = set(pending_rollbacks(tx.view))
         for time, files in found.items():
-            rollbacks |= _schedule_again(bench, tx, time, files, policy)
+            try:
+                rollbacks |= _schedule_again(bench, tx, time, files, policy)
+            except _LEFT_TO_LATER as why:
+                left[time] = str(why)
     done: dict[str, RollbackEnd] = {}
     for rollback in sorted(rollbacks):
         try:
-            done[rollback] = rolling_back.execute_rollback(bench, rollback)
-        except Conflict as busy:
-            left[rollback] = str(busy)
+            done[rollback] = rolling_back.execute_rollback(
+                bench, rollback, despite_live=policy is FailedWritesPolicy.EAGER
+            )
+        except _LEFT_TO_LATER as why:
+            left[rollback] = str(why)
     return done
 
 
@@ -103,7 +115,8 @@ def _schedule_again(
     instant = tx.view.timeline.find(time)
     if instant is None or not is_failed(bench, tx.view, instant, policy=policy):
         return set()
-    return {rolling_back.plan_rollback(bench, tx, time, files)}
+    eager = policy is FailedWritesPolicy.EAGER
+    return {rolling_back.plan_rollback(bench, tx, time, files, despite_live=eager)}
 
 
 def is_failed(
@@ -158,6 +171,9 @@ def pending_rollbacks(view: View) -> tuple[str, ...]:
     return tuple(one.time for one in view.timeline.pending if one.action is Action.ROLLBACK)
 
 
+_LEFT_TO_LATER = (Conflict, Fenced, Invalid, Corrupt)
+"""What keeps one instant from being cleaned up now, but not the others."""
+
 _OVERDUE = "past its cancellation policy"
 
 # -- cancellation ---------------------------------------------------------------------------------
@@ -180,7 +196,7 @@ def is_overdue(view: View, record: InstantRecord) -> bool:
     plan = record.plan
     if plan is None or not plan.cancellable or plan.policy is None or _is_cancelled(record):
         return False
-    if record.standing in ENDED or record.standing is Standing.VOIDED:
+    if record.standing in ENDED or record.standing is Standing.FOREIGN:
         return False
     if record.epoch == 0 and view.has_inflight(record.time):
         return False  # a foreign writer executes it: nothing could be promised
@@ -203,8 +219,8 @@ def abort_cancelled(bench: Workbench, *, left: dict[str, str]) -> tuple[str, ...
         try:
             cancelling.execute_cancel(bench, record.time)
             aborted.append(record.time)
-        except Conflict as busy:
-            left[record.time] = str(busy)
+        except _LEFT_TO_LATER as why:
+            left[record.time] = str(why)
     return tuple(aborted)
 
 
@@ -218,20 +234,44 @@ def _is_young(bench: Workbench, record: InstantRecord, now_ms: int) -> bool:
 
 
 def sweep(bench: Workbench) -> tuple[str, ...]:
-    """Clear away markers, stages and heartbeats of instants that have ended; return their times.
+    """Clear away markers, stages, heartbeats and the like of instants that have ended.
 
-    The folders are listed before the timeline: whatever has one and is not pending then has ended.
+    The folders are listed before the timeline: whatever has one and is not pending then has ended,
+    or is about to begin; that one has a live heartbeat.
     """
-    folders = bench.store.list(TEMP).folders
-    manifests = bench.store.list(leftovers.MANIFESTS).folders
-    beats = bench.store.names(heartbeats.FOLDER)
-    times = {path.rpartition("/")[2] for path in (*folders, *manifests)} | set(beats)
+    store = bench.store
+    folders = (*store.list(TEMP).folders, *store.list(leftovers.MANIFESTS).folders)
+    beats = {one.path.rpartition("/")[2]: one for one in store.list(heartbeats.FOLDER).objects}
+    cancelled = store.names(publishing.CANCEL_FOLDER)
+    times = {path.rpartition("/")[2] for path in folders} | set(beats) | set(cancelled)
     view = load_view(bench)
-    swept = tuple(time for time in sorted(times) if has_ended(bench, view, time))
+    young = view.now_ms - bench.settings.heartbeat_tolerance_ms
+    live = {time for time, beat in beats.items() if beat.modified_ms >= young}
+    swept = tuple(time for time in sorted(times - live) if has_ended(bench, view, time))
     for time in swept:
-        leftovers.forget(bench, leftovers.find(bench, time, was_foreign=False))
+        left = leftovers.find(bench, time, was_foreign=False)
+        leftovers.remove(bench, strays(bench, view, time, left.files))
+        leftovers.forget(bench, left)
         bench.store.delete(heartbeats.path_of(time))
+        bench.store.delete(publishing.cancel_path(time))
     return swept
+
+
+def strays(
+    bench: Workbench, view: View, time: str, files: tuple[Leftover, ...]
+) -> tuple[Leftover, ...]:
+    """Return files of our attempts that an instant which has ended does not name.
+
+    They are left when a foreign writer ended the instant under a worker that was still promoting.
+    An instant that was archived is committed: what it names cannot be read here, so none is.
+    """
+    instant = view.timeline.find(time)
+    if instant is None or not instant.is_completed:
+        return () if view.timeline.is_committed(time) else tuple(f for f in files if f.epoch > 0)
+    named = footprint_reader.files_of(bench, view, instant)
+    if named is None:
+        return ()
+    return tuple(one for one in files if one.epoch > 0 and one.path not in named)
 
 
 def has_ended(bench: Workbench, view: View, time: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehand.core.footprints import NO_FOOTPRINT, UNKNOWN_FOOTPRINT, FileGroupKey, Footprint
-from lakehand.core.instants import Action, Instant, State
+from lakehand.core.instants import WRITE_ACTIONS, Action, Instant, State
 from lakehand.core.plan_flags import PlanFlags, from_extra_metadata
 from lakehand.errors import Corrupt, Unsupported
 from lakehand.formats import commit_metadata
@@ -36,6 +36,22 @@ def of_completed(bench: Workbench, view: View, instant: Instant) -> tuple[Footpr
     if metadata is None:
         return UNKNOWN_FOOTPRINT, False
     return of_metadata(metadata), metadata.operation_type in _SERVICES
+
+
+def files_of(bench: Workbench, view: View, instant: Instant) -> frozenset[str] | None:
+    """Return the files that a completed write names, log files included; None: not to be known."""
+    if instant.action not in WRITE_ACTIONS:
+        return None
+    metadata = _commit_metadata(bench, view, instant)
+    if metadata is None:
+        return None
+    named: set[str] = set()
+    for partition, stats in metadata.partition_to_write_stats.items():
+        below = f"{partition}/" if partition else ""
+        for stat in stats:
+            named.add(stat.path or "")
+            named.update(below + name for name in stat.log_files or ())
+    return frozenset(named)
 
 
 def of_metadata(metadata: CommitMetadata) -> Footprint:

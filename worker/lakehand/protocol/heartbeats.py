@@ -11,11 +11,12 @@ that a newer attempt took over, is never revived.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakehand.core.journal_moves import Standing
-from lakehand.errors import Fenced, NotFound, PlanBusy, Unavailable
+from lakehand.errors import Corrupt, Fenced, NotFound, PlanBusy, Unavailable
 from lakehand.formats import heartbeat_document
 from lakehand.formats.heartbeat_document import BeatContent
 from lakehand.ports import PutOutcome
@@ -112,19 +113,20 @@ class Heartbeat:
         """The worker that beats."""
         return self._bench.worker
 
-    def start(self) -> None:
-        """Write the first beat, over whatever an earlier attempt left, and keep beating."""
+    def begin(self, epoch: int) -> None:
+        """Write the first beat of a claim, over whatever an earlier one left, and keep beating.
+
+        A worker that claims again goes on with the heartbeat that it has.
+        """
+        self.epoch = epoch
         self._take_over()
+        if self._task is not None:
+            return
         self._task = self._bench.background.every(
             self._bench.settings.heartbeat_interval_s,
             self.beat,
             name=f"lakehand-heartbeat-{self.time}",
         )
-
-    def raise_epoch(self, epoch: int) -> None:
-        """Go on for a newer claim of the same worker."""
-        self.epoch = epoch
-        self._take_over()
 
     def _take_over(self) -> None:
         """Make the file ours, unless a newer attempt has it: we may have been asleep."""
@@ -196,14 +198,19 @@ class Heartbeat:
             self._is_lost = True
         self.check()
 
-    def remove(self) -> None:
-        """Stop beating, and remove the file if it is ours. Idempotent."""
+    def stop(self) -> None:
+        """Stop beating; the file expires by itself. Idempotent."""
         if self._task is not None:
             self._task.stop()
             self._task = None
-        found = read_beat(self._bench.store, self.time)
-        if found is not None and self.is_mine(found):
-            self._bench.store.delete(path_of(self.time))
+
+    def remove(self) -> None:
+        """Stop beating, and remove the file if it is ours; else it expires. Idempotent."""
+        self.stop()
+        with suppress(Unavailable, Corrupt):
+            found = read_beat(self._bench.store, self.time)
+            if found is not None and self.is_mine(found):
+                self._bench.store.delete(path_of(self.time))
 
 
 def _is_last_claim(bench: Workbench, time: str, epoch: int) -> bool:

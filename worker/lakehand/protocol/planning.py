@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakehand.core.instants import Action, Instant, State
 from lakehand.core.journal_entries import CancellationPolicy, GroupKey, Plan, RollbackTarget, RunKey
 from lakehand.core.plan_flags import PlanFlags, to_extra_metadata
-from lakehand.errors import Invalid, RestoreOpen, Unsupported
+from lakehand.errors import Invalid, Unsupported
 from lakehand.protocol import staging
 from lakehand.protocol.timeline_loader import instant_path
 from lakehand.protocol.transaction import Append, Done, View, transaction
@@ -56,7 +56,7 @@ def schedule(bench: Workbench, request: PlanRequest) -> str:
 
 
 def _schedule(view: View, request: PlanRequest) -> Done[str] | Append[str]:
-    require_no_restore(view)
+    view.require_no_restore()
     known = None if request.run is None else view.fold.run_time(request.run)
     if known is not None:
         return Done(known)
@@ -99,6 +99,7 @@ def draw_plan(
         cancellable=flags.cancellable,
         policy=flags.policy,
         made_on=flags.made_on,
+        seen=view.completions_seen,
         pending=view.pending_at_start,
         target=target,
         groups=inline(request.groups),
@@ -109,18 +110,6 @@ def draw_plan(
 def inline(groups: tuple[GroupKey, ...]) -> tuple[GroupKey, ...] | None:
     """Return what the journal names of an instant's groups; None: its file says."""
     return groups if len(groups) <= GROUPS_INLINE else None
-
-
-def require_no_restore(view: View) -> None:
-    """Refuse every plan while a restore is open."""
-    restore = view.fold.open_restore
-    if restore is None:
-        pending = (one for one in view.timeline.pending if one.action is Action.RESTORE)
-        restore = next((one.time for one in pending), None)
-    if restore is not None:
-        raise RestoreOpen(
-            f"the restore {restore} is under way; wait until it completes, or execute it again"
-        )
 
 
 def require_offered(bench: Workbench, request: PlanRequest) -> None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehand.core.journal_entries import (
+    SEEN,
     Abort,
     Blank,
     Body,
@@ -139,22 +140,16 @@ def _publish_commit(bench: Workbench, view: View, body: Commit) -> Overtaken | N
 
 def unknown_completions(body: Commit, now: Timeline) -> tuple[str, ...]:
     """Return the completed writes that the commit's judge did not know of."""
-    seen = frozenset(body.seen)
-    known_from = min(body.seen, default="")
     return tuple(
         one.time
         for one in now.completed_writes
-        if one.time not in seen and one.time != body.time and one.time >= known_from
+        if one.time != body.time and not is_known(one.time, body.seen)
     )
 
 
-def completions_seen(timeline: Timeline) -> tuple[str, ...]:
-    """Return the completed writes that a commit has to name as known."""
-    return tuple(one.time for one in timeline.completed_writes[-_SEEN:])
-
-
-_SEEN = 1000
-"""How many completed writes a commit names: older ones cannot have been pending beside it."""
+def is_known(time: str, seen: tuple[str, ...]) -> bool:
+    """Whether a completed write is among those seen, or older than all that were named."""
+    return time in seen or (len(seen) >= SEEN and time < min(seen))
 
 
 def _give_up(bench: Workbench, view: View, body: Commit, overtaken: Overtaken) -> Overtaken | None:

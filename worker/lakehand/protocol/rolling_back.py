@@ -52,14 +52,26 @@ def schedule_rollback(bench: Workbench, time: str) -> str:
         return plan_rollback(bench, tx, time, left.files)
 
 
-def plan_rollback(bench: Workbench, tx: Transaction, time: str, left: tuple[Leftover, ...]) -> str:
-    """Plan a rollback inside a transaction; a pending one for the same target is reused."""
+def plan_rollback(
+    bench: Workbench,
+    tx: Transaction,
+    time: str,
+    left: tuple[Leftover, ...],
+    *,
+    despite_live: bool = False,
+) -> str:
+    """Plan a rollback inside a transaction; a pending one for the same target is reused.
+
+    ``despite_live``: a single writer knows that whoever beats there is its own predecessor.
+    """
     known = traces.pending_rollbacks(bench, tx.view, time)
     if known:
         return known[0]
+    tx.view.require_no_restore()
     record = tx.view.fold.record(time)
     instant = require_pending(tx.view, record, time)
-    require_not_live(bench, record, now_ms=tx.view.now_ms)
+    if not despite_live:
+        require_not_live(bench, record, now_ms=tx.view.now_ms)
     target = RollbackTarget(time, record.epoch, keeps_plan(record, instant))
     return planning.request_rollback(
         tx, target, rollback_files.plan(bench.store.uri, instant, left)
@@ -85,10 +97,10 @@ def keeps_plan(record: InstantRecord, instant: Instant) -> bool:
     return instant.action in (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
 
 
-def execute_rollback(bench: Workbench, rollback: str) -> RollbackEnd:
+def execute_rollback(bench: Workbench, rollback: str, *, despite_live: bool = False) -> RollbackEnd:
     """Take a planned rollback to its end. Raises ``PlanBusy`` while another does."""
     with transaction(bench) as tx:
-        claimed = tx.decide(lambda view: _claim(bench, view, rollback))
+        claimed = tx.decide(lambda view: _claim(bench, view, rollback, despite_live=despite_live))
     if isinstance(claimed, RollbackEnd):
         return claimed
     try:
@@ -106,7 +118,7 @@ def execute_rollback(bench: Workbench, rollback: str) -> RollbackEnd:
 
 
 def _claim(
-    bench: Workbench, view: View, rollback: str
+    bench: Workbench, view: View, rollback: str, *, despite_live: bool
 ) -> Done[_Claimed | RollbackEnd] | Append[_Claimed | RollbackEnd]:
     target = target_of(bench, view, rollback)
     record = view.fold.record(target.time)
@@ -115,9 +127,11 @@ def _claim(
     if has_gone_on(view, record, target):
         done = rollback_files.completed(view, record, rollback, end=RollbackEnd.NOTHING)
         return Append(done, RollbackEnd.NOTHING)
-    require_not_live(bench, record, now_ms=view.now_ms)
-    beat_of_rollback = InstantRecord(rollback, Standing.REQUESTED, since=0)
-    require_not_live(bench, beat_of_rollback, now_ms=view.now_ms)
+    view.require_no_restore()
+    if not despite_live:
+        require_not_live(bench, record, now_ms=view.now_ms)
+        beat_of_rollback = InstantRecord(rollback, Standing.REQUESTED, since=0)
+        require_not_live(bench, beat_of_rollback, now_ms=view.now_ms)
     epoch = record.epoch + 1
     heartbeat = Heartbeat(bench, rollback, epoch, claimed=target.time)
     body: Body = Claim(
@@ -129,7 +143,7 @@ def _claim(
         inflight=stage_inflight(bench, view, rollback, Action.ROLLBACK, epoch),
     )
     claimed = _Claimed(target.time, epoch, target.keeps_plan, record.epoch == 0, heartbeat)
-    return Append(body, claimed, before_publish=heartbeat.start)
+    return Append(body, claimed, heartbeat=heartbeat, epoch=epoch)
 
 
 def target_of(bench: Workbench, view: View, rollback: str) -> RollbackTarget:

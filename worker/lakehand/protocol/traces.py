@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from lakehand.protocol.workbench import Workbench
 
 
+def foreign_ends(bench: Workbench, view: View) -> tuple[tuple[str, Overtaken], ...]:
+    """Return the open instants that a foreign writer completed or removed, and how.
+
+    To be asked when everything decided is published: what is open then stands on the timeline.
+    """
+    found: list[tuple[str, Overtaken]] = []
+    for record in view.fold.open:
+        instant = view.timeline.find(record.time, record.plan.action if record.plan else None)
+        if instant is None or not instant.is_pending:
+            found.append((record.time, ended_by(bench, view, record.time, view.timeline)))
+    return tuple(found)
+
+
 def ended_by(bench: Workbench, view: View, time: str, now: Timeline) -> Overtaken:
     """Say how an instant ended that is not pending on the timeline any more."""
     instant = now.find(time)

@@ -16,10 +16,16 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from lakehand.core.instants import format_instant_time, parse_instant_time
-from lakehand.core.journal_entries import Body, LockUse, Overtaken, Void, staged_by
+from lakehand.core.instants import (
+    Action,
+    format_instant_time,
+    next_instant_time,
+    parse_instant_time,
+)
+from lakehand.core.journal_entries import SEEN, Body, LockUse, Overtaken, Void, staged_by
 from lakehand.core.table_config import TableConfig
 from lakehand.core.timeline import Timeline
 from lakehand.errors import (
@@ -27,12 +33,14 @@ from lakehand.errors import (
     Conflict,
     Invalid,
     LockLost,
+    OutcomeUnknown,
+    RestoreOpen,
     Unavailable,
     WriteConflict,
     WrongLockProvider,
 )
 from lakehand.formats import instant_names
-from lakehand.protocol import publishing, table_properties
+from lakehand.protocol import publishing, table_properties, traces
 from lakehand.protocol.staging import discard
 
 if TYPE_CHECKING:
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
     from lakehand.core.journal import Fold
     from lakehand.core.journal_entries import Entry
     from lakehand.ports import HeldLock
+    from lakehand.protocol.heartbeats import Heartbeat
     from lakehand.protocol.workbench import Workbench
 
 T = TypeVar("T")
@@ -74,6 +83,11 @@ class View:
         return max(done, default="")
 
     @property
+    def completions_seen(self) -> tuple[str, ...]:
+        """The completed writes that a decision on this view has to name as known."""
+        return tuple(one.time for one in self.timeline.completed_writes[-SEEN:])
+
+    @property
     def pending_at_start(self) -> tuple[str, ...] | None:
         """What a judge has to remember of this view in layout 1."""
         if self.config.layout == 2:
@@ -86,18 +100,35 @@ class View:
             name.startswith(f"{time}.") and name.endswith(".inflight") for name in self.names
         )
 
+    @property
+    def open_restore(self) -> str | None:
+        """The restore under way, ours or a foreign one."""
+        ours = self.fold.open_restore
+        pending = (one.time for one in self.timeline.pending if one.action is Action.RESTORE)
+        return ours or next(pending, None)
+
+    def require_no_restore(self, *, but: str | None = None) -> None:
+        """Refuse every plan, claim and commit while a restore is open, but the restore's own."""
+        restore = self.open_restore
+        if restore is not None and restore != but:
+            raise RestoreOpen(
+                f"the restore {restore} is under way; wait until it completes, or execute it again"
+            )
+
     def draw_time(self) -> str:
         """Return a time later than every other of the table, by the store's clock."""
         last = max(self.fold.last_time, self.timeline.latest_time or "")
-        if not last:
-            return format_instant_time(self.now_ms, self.bench.zone)
-        next_ms = parse_instant_time(last, self.bench.zone) + 1
-        self._require_sane_clock(next_ms, last)
-        return format_instant_time(max(self.now_ms, next_ms), self.bench.zone)
+        now = format_instant_time(self.now_ms, self.bench.zone)
+        if now > last:
+            return now
+        self._require_sane_clock(now, last)
+        return next_instant_time(last)
 
-    def _require_sane_clock(self, next_ms: int, last: str) -> None:
-        ahead_s = (next_ms - self.now_ms) / 1000
-        if ahead_s > self.bench.settings.max_clock_skew_s:
+    def _require_sane_clock(self, now: str, last: str) -> None:
+        """Refuse to write into the future. Where summer time ends, an hour comes twice."""
+        ahead_s = (parse_instant_time(last) - parse_instant_time(now)) / 1000
+        twice_s = 0 if self.bench.zone is UTC else 3600
+        if ahead_s > self.bench.settings.max_clock_skew_s + twice_s:
             raise ClockAhead(
                 f"the table's last time {last} lies {ahead_s:.0f} s ahead of the store's clock "
                 f"(allowed: {self.bench.settings.max_clock_skew_s:.0f} s). Set the clock right, "
@@ -118,8 +149,9 @@ class Append(Generic[T]):
 
     body: Body
     result: T
-    before_publish: Callable[[], None] | None = None
-    """What must be done once it is decided and before anybody can see it."""
+    heartbeat: Heartbeat | None = None
+    """Begins for ``epoch`` once that is decided, and before anybody can see it."""
+    epoch: int = 0
 
 
 @contextmanager
@@ -149,13 +181,14 @@ class Transaction:
         self.view = load_view(self._bench)
         require_provider(self._bench, self.view.fold)
         self._roll_forward()
+        self._record_foreign_ends()
 
     def keep_short(self) -> None:
         """Write a checkpoint, and trim what it makes needless, when enough was decided."""
         journal, settings = self._bench.journal, self._bench.settings
         if not journal.is_checkpoint_due(settings.checkpoint_every):
             return
-        with suppress(Conflict):  # somebody decided first: the next transaction does it
+        with suppress(Conflict, Unavailable):  # then a later transaction does it
             require_lock(self._bench, self._held)
             journal.write_checkpoint(lock=self._lock, at_ms=self.view.now_ms)
             journal.trim()
@@ -170,13 +203,26 @@ class Transaction:
             if entry is None:
                 self.begin()
                 continue
-            if decision.before_publish is not None:
-                decision.before_publish()
-            overtaken = self._publish(entry)
-            if overtaken is not None:
-                raise WriteConflict(f"it was decided and then overtaken: {overtaken.value}")
+            self._carry_out(entry, decision)
             return decision.result
         raise Conflict(f"{self._bench.store.uri}: others keep deciding first; try again")
+
+    def _carry_out(self, entry: Entry, decision: Append[T]) -> None:
+        """Begin the heartbeat of an attempt that was decided, then publish the decision."""
+        heartbeat = decision.heartbeat
+        try:
+            if heartbeat is not None:
+                heartbeat.begin(decision.epoch)
+            require_not_overtaken(self._publish(entry))
+        except BaseException as failure:
+            if heartbeat is not None:
+                heartbeat.remove()  # the caller gets no attempt that could do so
+            if isinstance(failure, Unavailable) and not isinstance(failure, OutcomeUnknown):
+                raise OutcomeUnknown(
+                    f"decided as journal entry {entry.seq}, but it could not be shown on the "
+                    "timeline; the next transaction of anybody does so. Look at the table again"
+                ) from failure
+            raise
 
     def _append(self, body: Body) -> Entry | None:
         """Append under the lock; None if somebody else was first, and the stage is cleared."""
@@ -186,7 +232,9 @@ class Transaction:
         except Conflict:
             self._drop(body)
             return None
-        except LockLost:
+        except OutcomeUnknown:
+            raise
+        except Unavailable:  # the lock is lost, or the store said no: surely not appended
             self._drop(body)
             raise
         self.view = replace(self.view, fold=self._bench.journal.fold)
@@ -200,14 +248,16 @@ class Transaction:
         """Publish what was decided before us, in order."""
         journal = self._bench.journal
         pending = [one for one in self.view.fold.unpublished if one.seq > journal.published]
-        touched = False
         for entry in pending:
             if not publishing.is_visible(entry.body, self.view):
-                touched = True
                 self._publish(entry)
+                self.view = load_view(self._bench)
         journal.published = max(journal.published, self.view.fold.tail.seq)
-        if touched:
-            self.view = load_view(self._bench)
+
+    def _record_foreign_ends(self) -> None:
+        """Write down what foreign writers ended of ours: it counts, and we stop going on."""
+        for time, overtaken in traces.foreign_ends(self._bench, self.view):
+            self._void(Void(time, overtaken))
 
     def _publish(self, entry: Entry) -> Overtaken | None:
         """Publish an entry, or decide, and say, that it was overtaken."""
@@ -227,6 +277,12 @@ class Transaction:
                 return
             self.view = replace(self.view, fold=self._bench.journal.refresh())
         raise Conflict(f"{self._bench.store.uri}: others keep deciding first; try again")
+
+
+def require_not_overtaken(overtaken: Overtaken | None) -> None:
+    """Tell the one who decided that its decision does not stand."""
+    if overtaken is not None:
+        raise WriteConflict(f"it was decided and then overtaken: {overtaken.value}")
 
 
 def load_view(bench: Workbench) -> View:
@@ -258,10 +314,13 @@ def require_same_layout(known: TableConfig, properties: dict[str, str]) -> Table
 
 def require_provider(bench: Workbench, fold: Fold) -> None:
     """Refuse to decide under another lock than the table's other workers."""
+    if bench.settings.changes_lock_provider:
+        return
     if fold.provider is not None and fold.provider != bench.locks.name:
         raise WrongLockProvider(
             f"the table's workers use the {fold.provider} lock, this one the {bench.locks.name} "
-            "lock; they would not exclude each other. Give this worker the same lock"
+            "lock; they would not exclude each other. Give this worker the same lock; or, when no "
+            "other worker runs, change the table's lock once with changes_lock_provider"
         )
 
 

@@ -50,6 +50,9 @@ class ProtocolSettings:
     taken over. None: never, because it may be alive."""
     foreign_writers: bool = True
     """Whether Apache Hudi's own writers change the table too: then the lock must be theirs."""
+    changes_lock_provider: bool = False
+    """Take another kind of lock than the table's workers used so far. To be set once, by a person
+    who knows that none of them runs."""
     checkpoint_every: int = 32
     """After how many journal entries a checkpoint is written; older entries are then trimmed."""
 

@@ -16,7 +16,7 @@ from lakehand.errors import Fenced
 from lakehand.protocol.claiming import Attempt, stage_inflight
 from lakehand.protocol.conflict_check import require_no_conflict
 from lakehand.protocol.heartbeats import Heartbeat
-from lakehand.protocol.planning import PlanRequest, draw_plan, inline, require_no_restore
+from lakehand.protocol.planning import PlanRequest, draw_plan, inline
 from lakehand.protocol.transaction import Append, Done, View, transaction
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def begin_write(bench: Workbench, request: PlanRequest) -> Attempt | AlreadyWrit
 def _begin_write(
     bench: Workbench, view: View, request: PlanRequest
 ) -> Done[Attempt | AlreadyWritten] | Append[Attempt | AlreadyWritten]:
-    require_no_restore(view)
+    view.require_no_restore()
     known = None if request.run is None else view.fold.run_time(request.run)
     if known is not None:
         return Done(AlreadyWritten(known))
     plan = draw_plan(view, request, is_ingestion=True)
     heartbeat = Heartbeat(bench, plan.time, epoch=1)
     attempt = Attempt.begun(view, plan, heartbeat)
-    return Append(plan, attempt, before_publish=heartbeat.start)
+    return Append(plan, attempt, heartbeat=heartbeat, epoch=heartbeat.epoch)
 
 
 def begin_data(
@@ -64,7 +64,7 @@ def begin_data(
 
 def _begin_data(bench: Workbench, view: View, attempt: Attempt, content: bytes) -> Append[None]:
     require_still_requested(view.fold.record(attempt.time), attempt)
-    require_no_restore(view)
+    view.require_no_restore()
     attempt.heartbeat.require_alive(now_ms=view.now_ms)
     require_no_conflict(bench, view, attempt)
     body = Claim(
