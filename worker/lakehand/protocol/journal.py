@@ -28,7 +28,7 @@ from lakehand.formats.journal_document import JournalDocument
 from lakehand.ports import PutOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lakehand.ports import Store
 
@@ -259,8 +259,8 @@ class Journal:
         in an entry that nobody else can see.
         """
         keep_from = self._last_checkpoint_but_one()
-        names = sorted(name for name in self._store.names(FOLDER) if name.isdecimal())
-        old = [name for name in names if int(name) < keep_from]
+        names = [name for name in self._store.names(FOLDER) if name.isdecimal()]
+        old = oldest_first(name for name in names if int(name) < keep_from)
         for name in old:
             self._store.delete(f"{FOLDER}/{name}")
         return len(old)
@@ -268,6 +268,11 @@ class Journal:
     def _last_checkpoint_but_one(self) -> int:
         newest = self.read(self.fold.checkpoint) if self.fold.checkpoint else None
         return 0 if newest is None else newest.entry.checkpoint
+
+
+def oldest_first(names: Iterable[str]) -> list[str]:
+    """Return the order in which entries are trimmed."""
+    return sorted(names)
 
 
 def _is_checkpoint(entry: Entry) -> bool:

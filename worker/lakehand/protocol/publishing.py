@@ -120,14 +120,10 @@ def _publish_plan(bench: Workbench, view: View, body: Plan) -> Overtaken | None:
 def _publish_commit(bench: Workbench, view: View, body: Commit) -> Overtaken | None:
     """List first: towards foreign writers the lock may have been held by two."""
     now = list_timeline(bench, view)
-    instant = now.find(body.time)
     if not _is_published(body, now):
-        if instant is None or not instant.is_pending:
-            return _give_up(bench, view, body, traces.ended_by(bench, view, body.time, now))
-        if traces.is_rolled_back(bench, view, body.time, now):
-            return _give_up(bench, view, body, Overtaken.ROLLED_BACK)
-        if unknown_completions(body, now):
-            return _give_up(bench, view, body, Overtaken.FOREIGN_COMMIT)
+        overtaken = what_overtook(bench, view, body, now)
+        if overtaken is not None:
+            return _give_up(bench, view, body, overtaken)
         outcome = promote(bench.store, body.completed)
         if outcome is not PromoteOutcome.WRITTEN:
             now = list_timeline(bench, view)
@@ -136,6 +132,21 @@ def _publish_commit(bench: Workbench, view: View, body: Commit) -> Overtaken | N
     for cancelled in body.cancels:
         promote(bench.store, cancelled.file)
     return None
+
+
+def what_overtook(bench: Workbench, view: View, body: Commit, now: Timeline) -> Overtaken | None:
+    """Look for any trace that the instant, or its right to commit, has ended otherwise."""
+    if not is_still_pending(body, now):
+        return traces.ended_by(bench, view, body.time, now)
+    if traces.is_rolled_back(bench, view, body.time, now):
+        return Overtaken.ROLLED_BACK
+    return Overtaken.FOREIGN_COMMIT if unknown_completions(body, now) else None
+
+
+def is_still_pending(body: Commit, now: Timeline) -> bool:
+    """Whether nobody ended the instant or took it away."""
+    instant = now.find(body.time)
+    return instant is not None and instant.is_pending
 
 
 def unknown_completions(body: Commit, now: Timeline) -> tuple[str, ...]:

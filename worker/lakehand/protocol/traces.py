@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from lakehand.core.instants import SERVICE_ACTIONS, Action, Instant, State
 from lakehand.core.journal_entries import Overtaken
-from lakehand.errors import NotFound
-from lakehand.formats import instant_names
+from lakehand.errors import Corrupt, NotFound
+from lakehand.formats import archived_timeline, instant_names
 from lakehand.formats.plans import restore, rollback
 from lakehand.protocol import lsm_timeline
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from lakehand.core.timeline import Timeline
     from lakehand.protocol.transaction import View
     from lakehand.protocol.workbench import Workbench
+
+
+DOCUMENTS_KEPT = 1000
+"""How many files of the timeline a worker remembers; the oldest is forgotten first."""
 
 
 def foreign_ends(bench: Workbench, view: View) -> tuple[tuple[str, Overtaken], ...]:
@@ -104,9 +108,12 @@ def read_document(bench: Workbench, view: View, instant: Instant) -> bytes | Non
     path = _path(view, instant)
     if path not in bench.documents:
         try:
-            bench.documents[path] = bench.store.get(path).content
+            content = bench.store.get(path).content
         except NotFound:
             return None
+        while len(bench.documents) >= DOCUMENTS_KEPT:
+            del bench.documents[next(iter(bench.documents))]
+        bench.documents[path] = content
     return bench.documents[path]
 
 
@@ -116,7 +123,28 @@ def _path(view: View, instant: Instant) -> str:
 
 def _is_archived(bench: Workbench, view: View, time: str) -> bool:
     if view.config.layout == 1:
-        return False
+        return _is_in_archive_logs(bench, view, time)
     history = lsm_timeline.load(bench.store, view.config.history_path)
     found = lsm_timeline.read(bench.store, history, first=time, last=time, contents=False)
     return any(entry.time == time for entry in found)
+
+
+def _is_in_archive_logs(bench: Workbench, view: View, time: str) -> bool:
+    """Look through layout 1's archive, the newest file first; torn blocks are skipped."""
+    folder = view.config.history_path
+    numbers = {
+        name: archived_timeline.parse_archive_file(name) for name in bench.store.names(folder)
+    }
+    files = {number: name for name, number in numbers.items() if number is not None}
+    for _, name in sorted(files.items(), reverse=True):
+        with bench.store.open(f"{folder}/{name}") as file:
+            entries = archived_timeline.read_entries(
+                file, where=f"{bench.store.uri}/{folder}/{name}", on_corrupt=_skip
+            )
+            if any(entry.time == time for entry in entries):
+                return True
+    return False
+
+
+def _skip(_: Corrupt) -> None:
+    """Leave out a block that its writer did not finish."""
