@@ -67,6 +67,23 @@ def test_what_is_discarded_is_never_promoted(store):
     assert store.head("t/final") is None
 
 
+def test_discarding_an_area_drops_what_is_staged_there_and_nothing_else(store):
+    promoted, left = stage(store, "t/promoted", b"1"), stage(store, "t/left", b"2")
+    elsewhere = stage(store, "t/elsewhere", b"3", area=".hoodie/.temp/20260101000000000/.staging/2")
+    store.promote(promoted)
+    store.discard_area(AREA)
+    store.discard_area(AREA)
+    assert store.get("t/promoted").content == b"1"
+    if left.place.endswith(".staged"):  # where an upload is open it cannot be listed
+        assert store.promote(left) is PromoteOutcome.GONE
+    assert store.promote(elsewhere) is PromoteOutcome.WRITTEN
+    stage(store, "t/again", b"4")
+    store.discard_area(AREA.rpartition("/")[0])
+    for place in ("", "t", ".hoodie/.temp", ".hoodie/.temp/.staging", ".hoodie/.temp/../.staging"):
+        with pytest.raises(Invalid):
+            store.discard_area(place)
+
+
 def test_discarding_what_is_promoted_leaves_the_object(store):
     handle = stage(store, "t/final", b"content")
     store.promote(handle)

@@ -234,6 +234,13 @@ class Store(Protocol):
         Idempotent, and works from any process; what is promoted already is not touched.
         """
 
+    def discard_area(self, area: str) -> None:
+        """Drop everything staged in ``area`` or below, as far as the adapter stages in files.
+
+        For what a crash left without anybody knowing its handle. Where staging is an open upload
+        that cannot be listed (S3, GCS), nothing happens: the bucket's rule ends such uploads.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:

@@ -24,6 +24,7 @@ from lakehand.protocol import (
     leftovers,
     publishing,
     rolling_back,
+    staging,
 )
 from lakehand.protocol.staging import TEMP
 from lakehand.protocol.transaction import load_view, transaction
@@ -252,6 +253,7 @@ def sweep(bench: Workbench) -> tuple[str, ...]:
         left = leftovers.find(bench, time, was_foreign=False)
         leftovers.remove(bench, strays(bench, view, time, left.files))
         leftovers.forget(bench, left)
+        bench.store.discard_area(staging.all_areas(time))
         bench.store.delete(heartbeats.path_of(time))
         bench.store.delete(publishing.cancel_path(time))
     return swept

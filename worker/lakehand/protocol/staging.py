@@ -25,6 +25,11 @@ def area(time: str, epoch: int) -> str:
     return f"{TEMP}/{time}/.staging/{epoch}"
 
 
+def all_areas(time: str) -> str:
+    """Return the folder of all staging areas of an instant."""
+    return f"{TEMP}/{time}/.staging"
+
+
 def digest_of(content: bytes) -> str:
     """Return what tells our file from somebody else's of the same name."""
     return hashlib.sha256(content).hexdigest()[:32]

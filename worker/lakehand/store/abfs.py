@@ -298,6 +298,18 @@ class AbfsStore:
         """Delete the staged blob: a writer that goes on can no longer replace it."""
         self.delete(paths.checked_place(staged.place))
 
+    def discard_area(self, area: str) -> None:
+        """Delete every staged blob there."""
+        below = f"{self._prefix}{paths.checked_area(area)}/"
+        found = self._requests.again(
+            lambda: [*self._requests.blobs.list_blobs(name_starts_with=below)]
+        )
+        if isinstance(found, Failed):
+            raise found.as_error(self._where(area))
+        for blob in found:
+            if blob.name.endswith(paths.STAGED_SUFFIX):
+                self.delete(blob.name[len(self._prefix) :])
+
     # Helpers
 
     def _properties(self, path: str) -> BlobProperties | Failed:

@@ -89,6 +89,17 @@ def remove_staged(path: str) -> None:
     prune(folder)
 
 
+def remove_staging_area(folder: str) -> None:
+    """Remove every staged file in a folder and below it, and the folders that are empty then."""
+    for inner, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            if name.endswith(paths.STAGED_SUFFIX):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{inner}/{name}")
+        with contextlib.suppress(OSError):
+            os.rmdir(inner)
+
+
 def prune(folder: str) -> None:
     """Remove a staging area that is empty, and its ``.staging`` folder if that is empty too."""
     with contextlib.suppress(OSError):

@@ -310,6 +310,10 @@ class GcsStore:
             "data": content,
         }
 
+    def discard_area(self, area: str) -> None:
+        """Do nothing: open uploads cannot be listed by area; the bucket's rule ends them."""
+        paths.checked_area(area)
+
     # Helpers
 
     def _parse(self, staged: Staged) -> tuple[str, str, str, int]:

@@ -261,6 +261,12 @@ class HdfsStore:
         self.delete(paths.checked_place(staged.place))
         self._prune(self._absolute(staged.place))
 
+    def discard_area(self, area: str) -> None:
+        """Delete the folder with all that is staged in it."""
+        folder = self._absolute(paths.checked_area(area))
+        with contextlib.suppress(FileNotFoundError), translated(area):
+            self._client.delete(folder, recursive=True)
+
     # Helpers
 
     def _prune(self, place: str) -> None:

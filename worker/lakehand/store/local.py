@@ -304,6 +304,12 @@ class LocalStore:
             if durable_files.is_plain_file(place):
                 durable_files.remove_staged(place)
 
+    def discard_area(self, area: str) -> None:
+        """Unlink what is staged there, and the folders."""
+        folder = self._absolute(paths.checked_area(area))
+        with self._translated(area):
+            durable_files.remove_staging_area(folder)
+
     # The private folder
 
     @contextlib.contextmanager

@@ -183,6 +183,13 @@ class MemoryStore:
         with self._lock:
             self._staged.pop(place, None)
 
+    def discard_area(self, area: str) -> None:
+        """Drop what is staged there."""
+        below = f"{paths.checked_area(area)}/"
+        with self._lock:
+            for place in [one for one in self._staged if one.startswith(below)]:
+                del self._staged[place]
+
 
 class MemoryStagedWriter:
     """Collects chunks. They count only when the writer was closed, and nobody discarded them."""

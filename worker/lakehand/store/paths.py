@@ -20,6 +20,7 @@ PRIVATE_FOLDER = ".hoodie/.lakehand/.put"
 
 STAGING_ROOT = ".hoodie/.temp/"
 STAGED_SUFFIX = ".staged"
+_AREA = re.compile(rf"{re.escape(STAGING_ROOT)}(?:[^/]+/)+\.staging(?:/[^/]+)?")
 _STAGED_PLACE = re.compile(rf"{re.escape(STAGING_ROOT)}(?:[^/]+/)*[0-9a-f]{{1,32}}\.staged")
 
 
@@ -82,6 +83,13 @@ def staged_place(area: str, unique: str) -> str:
     if not _STAGED_PLACE.fullmatch(place):
         raise Invalid(f"staging areas lie below {STAGING_ROOT}, not at {area!r}")
     return place
+
+
+def checked_area(area: str) -> str:
+    """Return ``area`` if it is a staging area, or the folder of all of an instant's."""
+    if not _AREA.fullmatch(checked(area)):
+        raise Invalid(f"not a staging area: {area!r}")
+    return area
 
 
 def checked_place(place: str) -> str:

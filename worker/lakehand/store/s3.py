@@ -278,6 +278,10 @@ class S3Store:
         if isinstance(answer, Failed) and answer.kind is not Kind.NO_UPLOAD:
             raise answer.as_error(self._where(staged.final))
 
+    def discard_area(self, area: str) -> None:
+        """Do nothing: open uploads cannot be listed by area; the bucket's rule ends them."""
+        paths.checked_area(area)
+
     # Helpers
 
     def _bears(self, key: str, mark: str) -> bool | None:
