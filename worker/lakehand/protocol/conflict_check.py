@@ -87,7 +87,8 @@ def _others(bench: Workbench, view: View, attempt: Attempt) -> Iterator[Other]:
         if instant.time == attempt.time:
             continue
         if instant.action in (Action.ROLLBACK, Action.RESTORE):
-            if instant.time > attempt.time:
+            # What was pending at the claim rolls earlier attempts back; this one has adopted it.
+            if instant.time > attempt.time and instant.time not in attempt.rollbacks:
                 yield from _rollbacks(bench, view, instant)
         elif instant.is_completed:
             if instant.action in WRITE_ACTIONS and _may_be_news(instant, attempt):
