@@ -97,8 +97,8 @@ def execute_cancel(bench: Workbench, time: str, *, own: Heartbeat | None = None)
     if claimed is None:
         return
     heartbeat, was_foreign = claimed
-    plan = _plan_of(bench, view, time)
     try:
+        plan = _plan_of(bench, view, time)
         left = leftovers.find(bench, time, was_foreign=was_foreign)
         leftovers.remove(bench, left.below(heartbeat.epoch))
         with transaction(bench) as tx:

@@ -25,6 +25,7 @@ from lakehand.protocol import (
     publishing,
     rolling_back,
     staging,
+    traces,
 )
 from lakehand.protocol.staging import TEMP
 from lakehand.protocol.transaction import load_view, transaction
@@ -267,13 +268,17 @@ def strays(
     They are left when a foreign writer ended the instant under a worker that was still promoting.
     An instant that was archived is committed: what it names cannot be read here, so none is.
     """
+    ours = tuple(one for one in files if one.epoch > 0)
     instant = view.timeline.find(time)
     if instant is None or not instant.is_completed:
-        return () if view.timeline.is_committed(time) else tuple(f for f in files if f.epoch > 0)
+        is_gone = not view.timeline.is_committed(time) or (
+            bool(ours) and instant is None and traces.was_never_archived(bench, view, time)
+        )
+        return ours if is_gone else ()
     named = footprint_reader.files_of(bench, view, instant)
     if named is None:
         return ()
-    return tuple(one for one in files if one.epoch > 0 and one.path not in named)
+    return tuple(one for one in ours if one.path not in named)
 
 
 def has_ended(bench: Workbench, view: View, time: str) -> bool:

@@ -169,6 +169,15 @@ def remove(bench: Workbench, left: tuple[Leftover, ...]) -> tuple[str, ...]:
     return paths
 
 
+def discard_prepared(bench: Workbench, time: str) -> None:
+    """Discard all that the instant's manifests name, so that nobody promotes it any more."""
+    folder = manifest_folder(time)
+    for name in bench.store.names(folder):
+        manifest = read_manifest(bench.store, f"{folder}/{name}")
+        for file in () if manifest is None else manifest.files:
+            discard(bench.store, file)
+
+
 def forget(bench: Workbench, left: Leftovers) -> None:
     """Clear away what told of an instant's attempts, once it has ended and that is published.
 

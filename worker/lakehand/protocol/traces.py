@@ -122,28 +122,37 @@ def _path(view: View, instant: Instant) -> str:
 
 
 def _is_archived(bench: Workbench, view: View, time: str) -> bool:
+    return time in _archived(bench, view, time)
+
+
+def was_never_archived(bench: Workbench, view: View, time: str) -> bool:
+    """Whether the history surely does not have an instant: it reaches back so far without it."""
+    times = _archived(bench, view, time)
+    return not times or (time not in times and min(times) < time)
+
+
+def _archived(bench: Workbench, view: View, time: str) -> frozenset[str]:
+    """Return archived instants: at least the oldest one, and ``time`` if it is among them."""
     if view.config.layout == 1:
-        return _is_in_archive_logs(bench, view, time)
+        return _in_archive_logs(bench, view)
     history = lsm_timeline.load(bench.store, view.config.history_path)
+    oldest = {file.name.first for file in history.manifest.files}
     found = lsm_timeline.read(bench.store, history, first=time, last=time, contents=False)
-    return any(entry.time == time for entry in found)
+    return frozenset(oldest | {entry.time for entry in found})
 
 
-def _is_in_archive_logs(bench: Workbench, view: View, time: str) -> bool:
-    """Look through layout 1's archive, the newest file first; torn blocks are skipped."""
+def _in_archive_logs(bench: Workbench, view: View) -> frozenset[str]:
+    """Read layout 1's archive; blocks torn by a crash are skipped."""
     folder = view.config.history_path
-    numbers = {
-        name: archived_timeline.parse_archive_file(name) for name in bench.store.names(folder)
-    }
-    files = {number: name for name, number in numbers.items() if number is not None}
-    for _, name in sorted(files.items(), reverse=True):
-        with bench.store.open(f"{folder}/{name}") as file:
-            entries = archived_timeline.read_entries(
-                file, where=f"{bench.store.uri}/{folder}/{name}", on_corrupt=_skip
-            )
-            if any(entry.time == time for entry in entries):
-                return True
-    return False
+    times: set[str] = set()
+    for name in bench.store.names(folder):
+        if archived_timeline.parse_archive_file(name) is not None:
+            with bench.store.open(f"{folder}/{name}") as file:
+                entries = archived_timeline.read_entries(
+                    file, where=f"{bench.store.uri}/{folder}/{name}", on_corrupt=_skip
+                )
+                times.update(entry.time for entry in entries)
+    return frozenset(times)
 
 
 def _skip(_: Corrupt) -> None:

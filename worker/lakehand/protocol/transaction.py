@@ -40,7 +40,7 @@ from lakehand.errors import (
     WrongLockProvider,
 )
 from lakehand.formats import instant_names
-from lakehand.protocol import publishing, table_properties, traces
+from lakehand.protocol import leftovers, publishing, table_properties, traces
 from lakehand.protocol.staging import discard
 
 if TYPE_CHECKING:
@@ -262,6 +262,7 @@ class Transaction:
     def _record_foreign_ends(self) -> None:
         """Write down what foreign writers ended of ours: it counts, and we stop going on."""
         for time, overtaken in traces.foreign_ends(self._bench, self.view):
+            leftovers.discard_prepared(self._bench, time)
             self._void(Void(time, overtaken))
 
     def _publish(self, entry: Entry) -> Overtaken | None:
