@@ -1,9 +1,10 @@
-"""The front door: open a table and read it, without a JVM.
+"""The front door: open a table, read it, and take part in its protocol, without a JVM.
 
 ::
 
     table = Table.open("s3://lake/orders")
     table.to_arrow(columns=["id", "amount"], filter=[("city", "=", "Oslo")])
+    cancelling.request_cancel(table.workbench(), "20261118172928000", reason="not needed")
 
 A ``Table`` keeps no state of the table beside its properties: each call looks at the store anew
 and sees one moment of it.
@@ -11,15 +12,25 @@ and sees one moment of it.
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakehand.core.table_config import TableConfig
+from lakehand.core.conflict_tables import Strategy
+from lakehand.core.table_config import TableConfig, TimelineZone
 from lakehand.formats.avro_schema import without_meta_columns
+from lakehand.local_zone import LocalZone
+from lakehand.locks.leases import Surroundings
+from lakehand.locks.open import open_lock
+from lakehand.process import SystemClock, Threads
 from lakehand.protocol import table_properties
 from lakehand.protocol.timeline_loader import load_timeline
+from lakehand.protocol.workbench import ProtocolSettings, Workbench
 from lakehand.read.snapshot import Snapshot, load_snapshot, query_time
 from lakehand.store.open import open_store
 
@@ -30,7 +41,7 @@ if TYPE_CHECKING:
 
     from lakehand.core.file_slices import FileSlice
     from lakehand.core.timeline import Timeline
-    from lakehand.ports import Store
+    from lakehand.ports import Clock, LockProvider, Store
     from lakehand.read.filters import Filter
     from lakehand.read.slice_reader import ReadOptions
 
@@ -115,3 +126,50 @@ class Table:
         parts = executor.map(lambda part: list(scan.read(part)), scan.slices)
         batches = [batch for part in parts for batch in part]
         return pa.Table.from_batches(batches, schema=scan.schema)
+
+    def workbench(
+        self,
+        worker: str | None = None,
+        *,
+        lock: LockProvider | str = "storage",
+        lock_options: Mapping[str, str] | None = None,
+        settings: ProtocolSettings | None = None,
+        strategy: Strategy = Strategy.PREFER_INGESTION,
+        clock: Clock | None = None,
+    ) -> Workbench:
+        """Return what every recipe of ``lakehand.protocol`` takes first: one worker's place here.
+
+        ``worker`` names it in the journal, heartbeats and the lock; give no two workers one name.
+        ``lock`` is a provider, or a kind with its options (docs/cli.md). Raises ``Invalid`` if the
+        lock does not keep the table's other writers out.
+        """
+        clock = clock or SystemClock()
+        locks = self.lock(lock, lock_options, clock=clock) if isinstance(lock, str) else lock
+        is_local = self.config.timezone is TimelineZone.LOCAL
+        return Workbench(
+            store=self.store,
+            locks=locks,
+            clock=clock,
+            background=Threads(),
+            new_id=_new_id,
+            worker=worker or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}",
+            config=self.config,
+            settings=settings or ProtocolSettings(),
+            strategy=strategy,
+            zone=LocalZone() if is_local else UTC,
+        )
+
+    def lock(
+        self,
+        kind: str = "storage",
+        options: Mapping[str, str] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> LockProvider:
+        """Return the table's lock of one kind, for ``workbench`` or to look at its holder."""
+        around = Surroundings(clock=clock or SystemClock())
+        return open_lock(kind, self.store, options=options, surroundings=around)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)

@@ -48,7 +48,7 @@ def file_name(instant: Instant, layout: int) -> str:
     In layout 1 a completion time has no place in the name. In layout 2 a completed instant without
     one is an instant that was taken over from layout 1; new ones must carry it.
     """
-    suffix = _NAMES[layout].get((instant.action, instant.state))
+    suffix = _NAMES[layout].get((_shown_as(instant, layout), instant.state))
     if suffix is None:
         raise Invalid(
             f"layout {layout} has no file for a {instant.action.value} that is "
@@ -57,6 +57,12 @@ def file_name(instant: Instant, layout: int) -> str:
     if layout == 2 and instant.is_completed and instant.completion_time is not None:
         return f"{instant.time}_{instant.completion_time}.{suffix}"
     return f"{instant.time}.{suffix}"
+
+
+def _shown_as(instant: Instant, layout: int) -> Action:
+    """Return the action that a file's name says: layout 1 has no word of its own for clustering."""
+    is_nameless = layout == 1 and instant.action is Action.CLUSTERING and not instant.is_completed
+    return completed_action(instant.action) if is_nameless else instant.action
 
 
 def _suffixes(layout: int) -> Iterator[tuple[str, tuple[Action, State]]]:

@@ -118,6 +118,8 @@ def _claim(
     ):
         bench.store.delete(publishing.cancel_path(time))
         return Done(None)
+    if instant is not None and instant.is_completed:
+        raise AlreadyCommitted(f"{time} is committed: it cannot be cancelled any more")
     if record.standing in (Standing.SUPERSEDED, Standing.REMOVED):
         return Done(None)
     require_cancel_requested(record)

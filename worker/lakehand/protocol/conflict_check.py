@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakehand.core import conflicts
 from lakehand.core.footprints import FileGroupKey, Footprint, Mine, Other, Standing
-from lakehand.core.instants import SERVICE_ACTIONS, WRITE_ACTIONS, Action, Instant, State
+from lakehand.core.instants import WRITE_ACTIONS, Action, Instant, State
 from lakehand.core.journal_moves import Standing as Decided
 from lakehand.errors import WriteConflict
 from lakehand.protocol import footprint_reader, heartbeats, traces
@@ -120,18 +120,18 @@ def _completed(bench: Workbench, view: View, instant: Instant) -> Other:
 def _pending(bench: Workbench, view: View, instant: Instant, beats: _Beats) -> Other:
     record = view.fold.record(instant.time)
     is_foreign = record.epoch == 0 and instant.state is State.INFLIGHT
+    is_service = traces.is_service_plan(bench, view, instant)
     if record.plan is None:
-        is_service = instant.action in SERVICE_ACTIONS
         cancellable = (
             is_service and footprint_reader.flags_of_plan(bench, view, instant).cancellable
         )
     else:
-        is_service, cancellable = not record.plan.is_ingestion, record.plan.cancellable
+        cancellable = record.plan.cancellable
     return Other(
         time=instant.time,
         action=instant.action,
         standing=_standing(instant, record, beats),
-        footprint=footprint_reader.of_pending(bench, view, instant, record),
+        footprint=footprint_reader.of_pending(bench, view, instant, record, is_service=is_service),
         is_table_service=is_service,
         cancellable=cancellable,
         is_foreign=is_foreign,

@@ -14,7 +14,7 @@ from enum import Enum, unique
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakehand.core.instants import Action, Instant, State
+from lakehand.core.instants import WRITE_ACTIONS, Action, Instant, State, completed_action
 from lakehand.core.journal_moves import ENDED, Standing
 from lakehand.errors import Conflict, Corrupt, Fenced, Invalid
 from lakehand.protocol import (
@@ -130,9 +130,9 @@ def is_failed(
         return False
     if record.standing is Standing.VOIDED:
         return True
-    if not _is_write(instant, record):
+    if instant.action not in _WRITES:
         return False
-    if not _is_ingestion(instant, record):
+    if traces.is_service_plan(bench, view, instant):
         return (
             record.removable
             and is_past_delay(bench, view, record)
@@ -143,18 +143,6 @@ def is_failed(
 
 def _is_cancelled(record: InstantRecord) -> bool:
     return record.standing in (Standing.CANCELLED, Standing.ABORTING)
-
-
-def _is_write(instant: Instant, record: InstantRecord) -> bool:
-    if record.plan is not None:
-        return record.plan.is_ingestion or record.plan.removable
-    return instant.action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
-
-
-def _is_ingestion(instant: Instant, record: InstantRecord) -> bool:
-    if record.plan is not None:
-        return record.plan.is_ingestion
-    return instant.action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
 
 
 def is_past_delay(bench: Workbench, view: View, record: InstantRecord) -> bool:
@@ -172,6 +160,8 @@ def pending_rollbacks(view: View) -> tuple[str, ...]:
     """Return every rollback under way, ours and foreign ones."""
     return tuple(one.time for one in view.timeline.pending if one.action is Action.ROLLBACK)
 
+
+_WRITES = frozenset(action for action in Action if completed_action(action) in WRITE_ACTIONS)
 
 _LEFT_TO_LATER = (Conflict, Fenced, Invalid, Corrupt)
 """What keeps one instant from being cleaned up now, but not the others."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehand.core.footprints import NO_FOOTPRINT, UNKNOWN_FOOTPRINT, FileGroupKey, Footprint
-from lakehand.core.instants import WRITE_ACTIONS, Action, Instant, State
+from lakehand.core.instants import WRITE_ACTIONS, Action, Instant, State, completed_action
 from lakehand.core.plan_flags import PlanFlags, from_extra_metadata
 from lakehand.errors import Corrupt, Unsupported
 from lakehand.formats import commit_metadata
@@ -66,13 +66,15 @@ def of_metadata(metadata: CommitMetadata) -> Footprint:
     return Footprint(frozenset(groups), schema=(metadata.extra_metadata or {}).get(SCHEMA_KEY))
 
 
-def of_pending(bench: Workbench, view: View, instant: Instant, record: InstantRecord) -> Footprint:
+def of_pending(
+    bench: Workbench, view: View, instant: Instant, record: InstantRecord, *, is_service: bool
+) -> Footprint:
     """Return what a pending instant shows that it will touch."""
     groups = record.groups
     if groups:
         return Footprint(frozenset(FileGroupKey(*group) for group in groups))
     try:
-        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING):
+        if is_service:
             return _of_plan(bench, view, instant)
         if instant.state is State.REQUESTED:
             return NO_FOOTPRINT
@@ -87,7 +89,7 @@ def _of_plan(bench: Workbench, view: View, instant: Instant) -> Footprint:
     content = read_document(bench, view, requested)
     if not content:
         return UNKNOWN_FOOTPRINT
-    if instant.action is Action.CLUSTERING:
+    if completed_action(instant.action) is Action.REPLACE_COMMIT:
         replace = clustering.decode(content, where=instant.time)
         groups = replace.clustering_plan.input_groups if replace.clustering_plan else None
         slices = (one for group in groups or () for one in group.slices or ())

@@ -72,7 +72,7 @@ def plan_rollback(
     instant = require_pending(tx.view, record, time)
     if not despite_live:
         require_not_live(bench, record, now_ms=tx.view.now_ms)
-    target = RollbackTarget(time, record.epoch, keeps_plan(record, instant))
+    target = RollbackTarget(time, record.epoch, keeps_plan(bench, tx.view, instant))
     return planning.request_rollback(
         tx, target, rollback_files.plan(bench.store.uri, instant, left)
     )
@@ -90,11 +90,10 @@ def require_pending(view: View, record: InstantRecord, time: str) -> Instant:
     return instant
 
 
-def keeps_plan(record: InstantRecord, instant: Instant) -> bool:
+def keeps_plan(bench: Workbench, view: View, instant: Instant) -> bool:
     """Whether a rollback removes only the attempt: so for every plan that is not removable."""
-    if record.plan is not None:
-        return not record.plan.is_ingestion and not record.plan.removable
-    return instant.action in (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
+    is_removable = view.fold.record(instant.time).removable
+    return traces.is_service_plan(bench, view, instant) and not is_removable
 
 
 def execute_rollback(bench: Workbench, rollback: str, *, despite_live: bool = False) -> RollbackEnd:
@@ -158,8 +157,7 @@ def target_of(bench: Workbench, view: View, rollback: str) -> RollbackTarget:
     if not times:
         raise PlanNotFound(f"the rollback {rollback} names no target")
     shown = view.timeline.find(times[0])
-    record = view.fold.record(times[0])
-    keeps = shown is not None and keeps_plan(record, shown)
+    keeps = shown is not None and keeps_plan(bench, view, shown)
     return RollbackTarget(times[0], up_to_epoch=0, keeps_plan=keeps)
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from lakehand.core.instants import SERVICE_ACTIONS, Action, Instant, State
 from lakehand.core.journal_entries import Overtaken
-from lakehand.errors import Corrupt, NotFound
+from lakehand.errors import Corrupt, NotFound, Unsupported
 from lakehand.formats import archived_timeline, instant_names
-from lakehand.formats.plans import restore, rollback
+from lakehand.formats.plans import clustering, restore, rollback
 from lakehand.protocol import lsm_timeline
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def is_rolled_back(bench: Workbench, view: View, time: str, now: Timeline) -> bo
 
     A completed rollback of a plan that is still there has only removed one of its attempts.
     """
-    is_plan = _is_service_plan(view, time, now)
+    shown = now.find(time)
+    is_plan = shown is not None and shown.is_pending and is_service_plan(bench, view, shown)
     return any(
         time in targets_of(bench, view, one)
         for one in now.of_action(Action.ROLLBACK, Action.RESTORE)
@@ -79,12 +80,27 @@ def pending_rollbacks(bench: Workbench, view: View, time: str) -> tuple[str, ...
     return (*ours, *foreign)
 
 
-def _is_service_plan(view: View, time: str, now: Timeline) -> bool:
-    instant = now.find(time)
-    if instant is None or not instant.is_pending:
+def is_service_plan(bench: Workbench, view: View, instant: Instant) -> bool:
+    """Whether a pending instant is a table service's plan, whose rollback keeps it.
+
+    Layout 1 names a pending clustering as it names an overwrite: its plan tells. One that cannot
+    be read counts as a plan, which is left alone.
+    """
+    plan = view.fold.record(instant.time).plan
+    if plan is not None:
+        return not plan.is_ingestion
+    if instant.action in SERVICE_ACTIONS:
+        return True
+    if view.config.layout == 2 or instant.action is not Action.REPLACE_COMMIT:
         return False
-    plan = view.fold.record(time).plan
-    return instant.action in SERVICE_ACTIONS if plan is None else not plan.is_ingestion
+    requested = Instant(instant.time, instant.action, State.REQUESTED)
+    content = read_document(bench, view, requested)
+    if not content:
+        return False
+    try:
+        return clustering.decode(content, where=instant.time).clustering_plan is not None
+    except (Corrupt, Unsupported):
+        return True
 
 
 def targets_of(bench: Workbench, view: View, instant: Instant) -> tuple[str, ...]:
