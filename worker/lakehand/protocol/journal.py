@@ -9,6 +9,8 @@ Appending on tail ``n`` means putting ``n+1`` where nothing is yet::
                count. Otherwise the journal was trimmed past us, and the newest checkpoint says
                whether our id is covered; if it reaches back less far, nobody can say.
 
+The tail itself counts only if it was still the newest after it was read: see ``_read_tail``.
+
 Nothing that an entry names may be discarded before it is known that the entry was not appended:
 ``Conflict`` says so, ``OutcomeUnknown`` does not. Entries are trimmed in ascending order, never
 the last two checkpoints: so whoever finds ``n`` in place also finds everything after it.
@@ -36,6 +38,9 @@ FOLDER = ".hoodie/.lakehand/journal"
 
 COVERED = 512
 """How many of the last entries a checkpoint names."""
+
+_TAIL_ATTEMPTS = 20
+"""How often the tail is read again because the journal grew meanwhile."""
 
 _ATTEMPTS = 8
 """How often a read or a blank is tried before the outcome counts as unknown."""
@@ -74,16 +79,37 @@ class Journal:
 
     def refresh(self) -> Fold:
         """Read what is new, and return the state after the tail."""
-        tail = self._newest()
-        if tail < self.fold.tail.seq:
+        tail = self._read_tail()
+        if tail is not None:
+            self._catch_up(tail)
+        return self.fold
+
+    def _read_tail(self) -> JournalDocument | None:
+        """Return the newest entry, or None if it is the one that is known.
+
+        It counts only if it is still the newest after it was read: otherwise the journal may have
+        been trimmed past it in between, and a late request may have filled its slot again.
+        """
+        for _ in range(_TAIL_ATTEMPTS):
+            newest = self._newest()
+            self._require_growth(newest)
+            if newest == self.fold.tail.seq:
+                return None
+            document = self.read(newest)
+            if document is not None and self._is_still_newest(newest):
+                return document
+        raise Conflict(f"the journal of {self._store.uri} grows faster than it can be read")
+
+    def _require_growth(self, newest: int) -> None:
+        if newest < self.fold.tail.seq:
             raise Corrupt(
-                f"its last entry is {tail}, but {self.fold.tail.seq} was there before: entries "
+                f"its last entry is {newest}, but {self.fold.tail.seq} was there before: entries "
                 "were deleted; restore them from a backup",
                 where=f"{self._store.uri}/{FOLDER}",
             )
-        if tail > self.fold.tail.seq:
-            self._catch_up(self._required(tail))
-        return self.fold
+
+    def _is_still_newest(self, seq: int) -> bool:
+        return self._newest() == seq
 
     def peek(self) -> Fold:
         """Return the state after the tail without moving on; other threads may ask."""
@@ -216,7 +242,7 @@ class Journal:
 
     def _trimmed_from_start(self) -> JournalDocument | None:
         """Return the tail if there is a checkpoint: only then can the first entry be gone."""
-        tail = self.read(self._newest())
+        tail = self._read_tail()
         if tail is None or (tail.entry.checkpoint == 0 and not _is_checkpoint(tail.entry)):
             return None
         return tail

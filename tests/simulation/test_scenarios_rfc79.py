@@ -1,0 +1,53 @@
+"""RFC-79's scenario tables, by name: which worker may succeed, and how the others fail.
+
+Every row is explored for every service over all interleavings with two preemptions, and for one
+service with a crash or a pause, for ever or not, at every store call. ``make sim`` goes deeper.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lakehand.core.instants import Action
+from sim_calls import FaultBudget
+from sim_explored import explored
+from sim_scenarios_rfc79_kept import REMOVABLE, SERVICES, SWITCHES, kept
+from sim_scenarios_rfc79_removable import ROWS, removable
+
+TROUBLE = FaultBudget(preemptions=0, crashes=1, pauses=1, total=1)
+"""One worker after the other, and at every call of each a crash, or a sleep of an hour or more."""
+
+KEPT = [
+    pytest.param(row, marks=pytest.mark.req(req, "A-36"))
+    for row, req in zip("ABC", ("A-28", "A-29", "A-30"), strict=True)
+]
+_REMOVABLE_REQ = {"A": "A-31", "B": "A-32", "C": "A-33", "D": "A-34", "E": "A-35"}
+ROWS_REMOVABLE = [
+    pytest.param(row, marks=pytest.mark.req(_REMOVABLE_REQ[row[0]], "A-36")) for row in ROWS
+]
+
+
+@pytest.mark.parametrize("action", SERVICES)
+@pytest.mark.parametrize("row", KEPT)
+def test_workers_share_a_plan_that_is_kept(row, action):
+    explored(kept(row, action, SWITCHES))
+
+
+@pytest.mark.parametrize(
+    ("row", "action"),
+    [("A", Action.COMPACTION), ("B", Action.LOG_COMPACTION), ("C", Action.CLUSTERING)],
+)
+def test_one_of_them_may_die_or_sleep_at_any_call(row, action):
+    explored(kept(row, action, TROUBLE))
+
+
+@pytest.mark.parametrize("action", REMOVABLE)
+@pytest.mark.parametrize("row", ROWS_REMOVABLE)
+def test_workers_share_a_removable_plan(row, action):
+    explored(removable(row, action, SWITCHES))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_one_of_them_may_die_or_sleep_at_any_call_of_a_removable_plan(row):
+    action = REMOVABLE[len(row) % 2]
+    explored(removable(row, action, TROUBLE))
