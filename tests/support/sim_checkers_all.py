@@ -27,6 +27,13 @@ HEALERS: Mapping[str, Callable[[ActorPorts], object]] = {
 }
 """Two cycles of clean, and between them somebody executes what is left to execute."""
 
+PATIENT_HEALERS: Mapping[str, Callable[[ActorPorts], object]] = {
+    **HEALERS,
+    "finish-2": finish_plans,
+    "clean-3": clean,
+}
+"""One cycle more: what a foreign commit overtook is first rolled back, then done again."""
+
 
 def all_checkers(
     beginning: Beginning,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakehand.core.journal_moves import Standing
+from sim_calls import CRASH
 from sim_checkers_journal import history
 from sim_checkers_views import epoch_of_file, instant_of_file, is_data, look
 
@@ -33,8 +35,12 @@ class NamedFilesExist:
         return self.after_step(world)
 
 
+_GONE = frozenset({Standing.ABORTED, Standing.REMOVED, Standing.SUPERSEDED})
+"""Of these instants nothing is to be left; if a foreign writer completed one, checker 2 sees it."""
+
+
 class OnlyOlderAttemptsFall:
-    """Whoever deletes a data file has claimed its instant with a higher epoch."""
+    """Whoever deletes a data file has claimed its instant with a higher epoch, or it is over."""
 
     name = "an attempt deletes only what older ones left"
     state = 0
@@ -49,10 +55,14 @@ class OnlyOlderAttemptsFall:
         event = world.last
         if event is None or event.call is None or event.call.method != "delete":
             return None
+        if event.step.what == CRASH:
+            return None
         path, who = event.call.path, event.step.who.partition("/")[0]
         if not is_data(path) or who in self._foreign:
             return None
         time, epoch = instant_of_file(path), epoch_of_file(path)
+        if now.standings.get(time) in _GONE:
+            return None
         claims = [one for one in now.claims.get(time, ()) if one.owner == who]
         last = claims[-1] if claims else None
         if last is None:

@@ -157,7 +157,8 @@ class TimelineAgrees:
         for time, standing in sorted(now.standings.items()):
             instant = shown.find(time)
             state = None if instant is None else instant.state
-            if state not in _SHOWN[standing]:
+            is_archived = standing is Standing.COMMITTED and time < (shown.start or "")
+            if state not in _SHOWN[standing] and not (state is None and is_archived):
                 said = "nothing" if state is None else state.value
                 return f"{time} is {standing.value} by the journal, the timeline shows {said}"
         return None

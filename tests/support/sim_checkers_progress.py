@@ -160,10 +160,14 @@ class AllIsWell:
 
     def _not_finished(self, world: World) -> str | None:
         """Plans that are kept over their attempts can be executed to completion."""
-        for name in self._healers:
-            for act in world.results[name].value or ():
-                if isinstance(act, Act) and act.end not in _FINISHED:
+        for name in reversed(self._healers):
+            value = world.results[name].value
+            acts = [one for one in value or () if isinstance(one, Act)]
+            for act in acts:
+                if act.end not in _FINISHED:
                     return f"{name} could not finish {act.time}: {act.end}"
+            if acts:
+                break
         last = world.results[self._healers[-1]].value
         return f"the last clean left {', '.join(map(str, last))}" if last else None
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEARTBEATS = ".hoodie/.heartbeat"
 TEMP = ".hoodie/.temp"
 TOLERANCE_MS = 120_000
-TOKEN = "0-7-0"  # noqa: S105 - a write token: task, stage and attempt of Spark
+TOKEN = "0-7-0"
 
 
 class HeartbeatExpiredError(WriteConflict):
@@ -100,7 +100,9 @@ class Java:
 
     # -- conflicts
 
-    def require_no_conflict(self, now: Timeline, time: str, group: str, seen: frozenset[str]) -> None:
+    def require_no_conflict(
+        self, now: Timeline, time: str, group: str, seen: frozenset[str]
+    ) -> None:
         """Look for completed writes of the group that were not there when the write began."""
         for instant in now.completed_writes:
             if instant.time not in seen and group in self._groups(instant):

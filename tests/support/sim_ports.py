@@ -20,6 +20,7 @@ from lakehand.ports import (
     PutOutcome,
     Staged,
     StoredObject,
+    Swapped,
 )
 from lakehand.store import paths
 from sim_calls import Begun, Call, Raised
@@ -139,6 +140,11 @@ class SimStore:
 
     def discard(self, staged: Staged) -> None:
         self._call(Call("discard", staged.final, (paths.checked_place(staged.place),)))
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        if version is None:
+            return Swapped(self.put_new(path, content))
+        return Swapped(self.put_if(path, content, version))
 
     def discard_area(self, area: str) -> None:
         self._call(Call("discard_area", paths.checked_area(area)))

@@ -115,5 +115,5 @@ def cast(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
 
 
 for _name in CASTS:
-    scenario(partial(cast, _name, SWITCHES))
+    scenario(partial(cast, _name, MORE_SWITCHES))
     scenario(partial(cast, _name, DEEP, suffix=" deep"))

@@ -98,7 +98,8 @@ MEETINGS: Mapping[str, Cast] = {
 
 CRASH = FaultBudget(preemptions=0, crashes=1)
 LOST = FaultBudget(preemptions=0, lost=1, unavailable=1, total=1)
-SWITCHES = FaultBudget(preemptions=2)
+SWITCHES = FaultBudget(preemptions=1)
+MORE_SWITCHES = FaultBudget(preemptions=2)
 LEASE = FaultBudget(preemptions=1, expiries=1)
 CLOCK = FaultBudget(preemptions=0, clock_jumps=1)
 DEEP = FaultBudget(preemptions=1, crashes=1, pauses=1, lost=1, expiries=1, total=1)
@@ -122,4 +123,5 @@ def decided(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
 
 
 for _name in (*DECISIONS, *MEETINGS):
-    scenario(partial(decided, _name, DEEP))
+    scenario(partial(decided, _name, MORE_SWITCHES))
+    scenario(partial(decided, _name, DEEP, suffix=" deep"))

@@ -9,7 +9,7 @@ from lakehand.core.instants import Action
 from sim_actors import clean, executor, ingester
 from sim_actors_beginnings import Beginning, Maker
 from sim_calls import FaultBudget
-from sim_checkers_all import HEALERS, all_checkers
+from sim_checkers_all import PATIENT_HEALERS, all_checkers
 from sim_foreign import foreign_archive, foreign_clean, foreign_compaction, foreign_ingest
 from sim_registry import scenario
 from sim_scenario import Scenario
@@ -59,17 +59,37 @@ CRASH = FaultBudget(preemptions=0, crashes=1)
 DEEP = FaultBudget(preemptions=1, crashes=1)
 TWO_HOLDERS = FaultBudget(preemptions=1, expiries=1)
 
-WEAKENED: Mapping[str, tuple[str, frozenset[str]]] = {
-    "java writes, we cluster": (
-        "the lock is held by two",
-        frozenset({"a snapshot is what was acknowledged"}),
+ENDS_ONCE = "an instant ends once"
+NO_STRAYS = "readers find only what commits name"
+SNAPSHOT = "a snapshot is what was acknowledged"
+ONE_ATTEMPT = "one attempt at a time"
+
+WEAKENED: Mapping[str, tuple[str, FaultBudget, frozenset[str]]] = {
+    "the lock is held by two, and both draw the same time": (
+        "java writes, we write the same group",
+        TWO_HOLDERS,
+        frozenset({NO_STRAYS, SNAPSHOT}),
     ),
-    "java executes our plan": (
-        "Java executes a plan of ours",
-        frozenset({"an instant ends once"}),
+    "Java executes a plan of ours": (
+        "java executes our plan",
+        SWITCHES,
+        frozenset({ENDS_ONCE, NO_STRAYS, SNAPSHOT, ONE_ATTEMPT}),
+    ),
+    "Java and we execute one rollback of Java's": (
+        "java cleans, we clean",
+        SWITCHES,
+        frozenset({ENDS_ONCE}),
     ),
 }
-"""Where a promise weakens beside a foreign writer: the reason, and the checkers that may fail."""
+"""Where promises weaken beside a foreign writer: how to get there, and the checkers that fail."""
+
+HOLDS = tuple(name for name in CASTS if name != "java cleans, we clean")
+"""Where all promises hold, as long as the lock has one holder."""
+
+
+def situation(name: str, faults: FaultBudget) -> Scenario:
+    """Return a scenario of this module by its name."""
+    return beside(name, faults) if name in CASTS else executes_ours(faults)
 
 
 def beside(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
@@ -80,9 +100,15 @@ def beside(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
         title="A writer that knows no journal shares the table and its lock.",
         actors=actors,
         build=begun.build,
-        checkers=all_checkers(begun, faults, ingesters=("i", "w", JAVA), foreign=(JAVA,)),
+        checkers=all_checkers(
+            begun,
+            faults,
+            ingesters=("i", "w", JAVA),
+            foreign=(JAVA,),
+            healers=tuple(PATIENT_HEALERS),
+        ),
         faults=faults,
-        healers=HEALERS,
+        healers=PATIENT_HEALERS,
     )
 
 
@@ -96,12 +122,13 @@ def executes_ours(faults: FaultBudget) -> Scenario:
             JAVA: partial(foreign_compaction, COMPACTION.time, group="f1"),
         },
         build=COMPACTION.build,
-        checkers=all_checkers(COMPACTION, faults, foreign=(JAVA,)),
+        checkers=all_checkers(COMPACTION, faults, foreign=(JAVA,), healers=tuple(PATIENT_HEALERS)),
         faults=faults,
-        healers=HEALERS,
+        healers=PATIENT_HEALERS,
     )
 
 
+for _name in (*CASTS, "java executes our plan"):
+    scenario(partial(situation, _name, SWITCHES))
 for _name in CASTS:
-    scenario(partial(beside, _name, SWITCHES))
     scenario(partial(beside, _name, DEEP, suffix=" deep"))

@@ -11,12 +11,12 @@ from lakehand.formats.plans import restore
 from lakehand.protocol import committing, planning
 from lakehand.protocol.planning import PlanRequest
 from sim_actors import (
+    OPERATIONS,
     begin_ingestion,
     clean,
     executor,
     ingester,
     metadata_of,
-    OPERATIONS,
     plan,
     resumed,
     roller,
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from sim_scenario import Checker
     from sim_world import World
 
-SWITCHES = FaultBudget(preemptions=2)
+SWITCHES = FaultBudget(preemptions=1)
+MORE_SWITCHES = FaultBudget(preemptions=2)
 TROUBLE = FaultBudget(preemptions=0, crashes=1, pauses=1, total=1)
 DEEP = FaultBudget(preemptions=1, crashes=1, pauses=1, total=1)
 
@@ -263,7 +264,7 @@ def open_restore(name: str, faults: FaultBudget) -> Scenario:
 
 
 for _name in CASTS:
-    scenario(partial(cast, _name, SWITCHES))
+    scenario(partial(cast, _name, MORE_SWITCHES))
     scenario(partial(cast, _name, DEEP, suffix=" deep"))
 for _name in RESTORE_CASTS:
-    scenario(partial(open_restore, _name, SWITCHES))
+    scenario(partial(open_restore, _name, MORE_SWITCHES))

@@ -55,6 +55,14 @@ class PromoteOutcome(Enum):
     """The reply was lost. Promote again (it answers GONE if it had worked) and look at the name."""
 
 
+class Swapped(NamedTuple):
+    """What became of a conditional write, and of the object's version."""
+
+    outcome: PutOutcome
+    version: str | None = None
+    """The version of what was written; None if it was not, or the store's answer did not say."""
+
+
 class ObjectInfo(NamedTuple):
     """What a listing or ``head`` says of one object.
 
@@ -111,7 +119,11 @@ class Staged:
                 parts=tuple(str(part) for part in fields["parts"]),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"not the handle of a staged file: {error}", where=where) from error
+            raise Corrupt(
+                f"not the handle of a staged file ({error}); if it is a marker and nobody writes "
+                "the instant any more, remove it",
+                where=where,
+            ) from error
 
 
 class StagedWriter(Protocol):
@@ -193,6 +205,13 @@ class Store(Protocol):
 
         Where versions are digests (S3), an object whose content came back has its old version:
         an object for which that matters holds something that never comes back, as a time or id.
+        """
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        """As ``put_new`` (``version`` None) or ``put_if``, and tell the version that it left.
+
+        For records that are written again and again by whoever wrote them last, as a lock's: the
+        next ``swap`` needs no ``get`` before it.
         """
 
     def put(self, path: str, content: bytes) -> None:

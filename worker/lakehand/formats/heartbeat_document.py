@@ -38,7 +38,10 @@ def decode(content: bytes, *, where: str) -> BeatContent:
     try:
         record = json.loads(content)
         if record["format"] != _FORMAT:
-            raise Unsupported(f"{where}: heartbeat format {record['format']!r:.40} is not known")
+            raise Unsupported(
+                f"{where}: heartbeat format {record['format']!r:.40} is not known; use the "
+                f"version that wrote it, or {_MENDING}"
+            )
         owner, epoch, number = record["owner"], record["epoch"], record["number"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Corrupt(f"not a heartbeat of Hudi or Lakehand; {_MENDING}", where=where) from error

@@ -36,7 +36,10 @@ def decode(content: bytes, *, where: str) -> Manifest:
         record = json.loads(content)
         version = record["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Corrupt(f"not a manifest: {error}", where=where) from error
+        raise Corrupt(f"not a manifest ({error}); move it away", where=where) from error
     if version != _FORMAT:
-        raise Unsupported(f"{where}: manifest format {version!r:.40} is not known here")
+        raise Unsupported(
+            f"{where}: manifest format {version!r:.40} is not known here; use the version that "
+            "wrote it"
+        )
     return _MAPPING.read(record, where=where)

@@ -26,9 +26,19 @@ from lakehand.core.instants import (
     completed_action,
     parse_instant_time,
 )
-from lakehand.core.journal_entries import Claim, GroupKey, Plan, Purpose, RollbackEnd, StagedFile
+from lakehand.core.journal_entries import (
+    Claim,
+    GroupKey,
+    Overtaken,
+    Plan,
+    Purpose,
+    RollbackEnd,
+    StagedFile,
+    Void,
+)
 from lakehand.core.journal_moves import WITHOUT_FILES, Standing
 from lakehand.errors import (
+    Conflict,
     ForeignExecutor,
     MustRollBack,
     PlanAborted,
@@ -63,6 +73,8 @@ class Attempt:
     claimed_on: str
     was_tried: bool = False
     was_foreign: bool = False
+    requested: StagedFile | None = None
+    """The plan's file as it was decided; None: a foreign plan."""
     groups: tuple[GroupKey, ...] = ()
     schema: str | None = None
     schema_at_start: str | None = None
@@ -113,6 +125,7 @@ def claim(bench: Workbench, time: str) -> Attempt | AlreadyCompleted:
         claimed: Attempt | AlreadyCompleted = tx.decide(lambda view: _claim(bench, view, time))
     if isinstance(claimed, Attempt):
         try:
+            require_own_plan(bench, claimed)
             take_over(bench, claimed)
         except BaseException:
             claimed.heartbeat.remove()
@@ -129,11 +142,10 @@ def _claim(
     record = view.fold.record(time)
     require_claimable(instant, record, time)
     view.require_no_restore(but=time)
-    if bench.settings.guard_enabled:
-        require_not_live(bench, record, now_ms=view.now_ms)
-        require_not_tried(bench, view, record)
-    require_no_foreign_attempt(bench, view, record)
     attempt = _attempt(bench, view, record)
+    if bench.settings.guard_enabled:
+        require_free(bench, view, record, attempt.heartbeat)
+    require_no_foreign_attempt(bench, view, record)
     body = Claim(
         time=time,
         epoch=attempt.epoch,
@@ -143,6 +155,14 @@ def _claim(
         inflight=stage_inflight(bench, view, time, attempt.action, attempt.epoch),
     )
     return Append(body, attempt, heartbeat=attempt.heartbeat, epoch=attempt.epoch)
+
+
+def require_free(bench: Workbench, view: View, record: InstantRecord, heartbeat: Heartbeat) -> None:
+    """Pass RFC-79's guard: nobody is live, and a removable plan was never tried."""
+    found = require_not_live(bench, record, now_ms=view.now_ms)
+    require_not_tried(bench, view, record)
+    if record.beat == record.time:
+        heartbeat.expect(found)
 
 
 def require_claimable(instant: Instant | None, record: InstantRecord, time: str) -> None:
@@ -210,6 +230,7 @@ def _attempt(bench: Workbench, view: View, record: InstantRecord) -> Attempt:
         claimed_on=view.known_until,
         was_tried=record.epoch > 0 or view.has_inflight(record.time),
         was_foreign=record.epoch == 0 and view.has_inflight(record.time),
+        requested=plan.requested if plan is not None else None,
         groups=record.groups or (),
         rollbacks=traces.pending_rollbacks(bench, view, record.time),
     )
@@ -223,6 +244,24 @@ def stage_inflight(
         return None
     path = instant_path(view.config, Instant(time, action, State.INFLIGHT))
     return staging.stage(bench.store, path, content, time=time, epoch=epoch)
+
+
+def require_own_plan(bench: Workbench, attempt: Attempt) -> None:
+    """Look whether the requested file is the plan that was decided, before it is executed.
+
+    While two held the lock a foreign writer may have taken the name, and the publisher died.
+    """
+    requested = attempt.requested
+    if requested is None:
+        return
+    content = traces.read_file(bench, requested.final)
+    if content is not None and staging.digest_of(content) == requested.digest:
+        return
+    staging.discard(bench.store, requested)
+    void = Void(attempt.time, Overtaken.NAME_TAKEN)
+    with transaction(bench) as tx:
+        tx.decide(lambda view: Append(void, None) if view.fold.allows(void) else Done(None))
+    raise Conflict(f"{requested.final} is a foreign writer's file: plan anew")
 
 
 def take_over(bench: Workbench, attempt: Attempt) -> None:

@@ -14,7 +14,14 @@ from enum import Enum, unique
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakehand.core.instants import WRITE_ACTIONS, Action, Instant, State, completed_action
+from lakehand.core.instants import (
+    WRITE_ACTIONS,
+    Action,
+    Instant,
+    State,
+    completed_action,
+    parse_instant_time,
+)
 from lakehand.core.journal_moves import ENDED, Standing
 from lakehand.errors import Conflict, Corrupt, Fenced, Invalid
 from lakehand.protocol import (
@@ -89,7 +96,7 @@ def roll_back_failed_writes(
         if is_failed(bench, view, instant, policy=policy)
     }
     with transaction(bench) as tx:
-        rollbacks = set(pending_rollbacks(tx.view))
+        rollbacks = set(pending_rollbacks(bench, tx.view))
         for time, files in found.items():
             try:
                 rollbacks |= _schedule_again(bench, tx, time, files, policy)
@@ -156,9 +163,22 @@ def is_live(bench: Workbench, view: View, record: InstantRecord) -> bool:
     return heartbeats.live_beat(bench, record, now_ms=view.now_ms) is not None
 
 
-def pending_rollbacks(view: View) -> tuple[str, ...]:
-    """Return every rollback under way, ours and foreign ones."""
-    return tuple(one.time for one in view.timeline.pending if one.action is Action.ROLLBACK)
+def pending_rollbacks(bench: Workbench, view: View) -> tuple[str, ...]:
+    """Return every rollback under way that may be executed, ours and foreign ones.
+
+    Apache Hudi keeps no heartbeat on its rollbacks, so a foreign one is left alone until it is as
+    old as an expired heartbeat would be.
+    """
+    young_ms = bench.settings.heartbeat_tolerance_ms
+    return tuple(
+        one.time
+        for one in view.timeline.pending
+        if one.action is Action.ROLLBACK
+        and (
+            one.time in view.fold.instants
+            or view.now_ms - parse_instant_time(one.time, bench.zone) > young_ms
+        )
+    )
 
 
 _WRITES = frozenset(action for action in Action if completed_action(action) in WRITE_ACTIONS)

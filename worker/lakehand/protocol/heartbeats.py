@@ -66,9 +66,13 @@ def is_live(beat: Beat | None, *, now_ms: int, settings: ProtocolSettings) -> bo
 def live_beat(bench: Workbench, record: InstantRecord, *, now_ms: int) -> Beat | None:
     """Return the heartbeat of the instant's last attempt, if it is live."""
     beat = read_beat(bench.store, record.beat)
+    return beat if _says_live(bench, beat, record, now_ms) else None
+
+
+def _says_live(bench: Workbench, beat: Beat | None, record: InstantRecord, now_ms: int) -> bool:
     if beat is None or not is_live(beat, now_ms=now_ms, settings=bench.settings):
-        return None
-    return beat if _counts(beat, record) else None
+        return False
+    return _counts(beat, record)
 
 
 def _counts(beat: Beat, record: InstantRecord) -> bool:
@@ -78,11 +82,13 @@ def _counts(beat: Beat, record: InstantRecord) -> bool:
 
 def require_not_live(
     bench: Workbench, record: InstantRecord, *, now_ms: int, own: Heartbeat | None = None
-) -> None:
-    """Raise ``PlanBusy`` if another attempt at the instant is live."""
-    beat = live_beat(bench, record, now_ms=now_ms)
-    if beat is None or (own is not None and own.is_mine(beat)):
-        return
+) -> Beat | None:
+    """Raise ``PlanBusy`` if another attempt at the instant is live; return what was found."""
+    beat = read_beat(bench.store, record.beat)
+    if beat is None or not _says_live(bench, beat, record, now_ms):
+        return beat
+    if own is not None and own.is_mine(beat):
+        return beat
     age_s = max(0.0, (now_ms - beat.modified_ms) / 1000)
     raise PlanBusy(
         record.time,
@@ -105,6 +111,8 @@ class Heartbeat:
         self.epoch = epoch
         self._claimed = claimed or time
         self._number = 0
+        self._found: Beat | None = None
+        self._was_looked_for = False
         self._is_lost = False
         self._task: BackgroundTask | None = None
 
@@ -112,6 +120,11 @@ class Heartbeat:
     def owner(self) -> str:
         """The worker that beats."""
         return self._bench.worker
+
+    def expect(self, found: Beat | None) -> None:
+        """Remember the file as it was just found, so that the first beat need not look again."""
+        self._found = found
+        self._was_looked_for = True
 
     def begin(self, epoch: int) -> None:
         """Write the first beat of a claim, over whatever an earlier one left, and keep beating.
@@ -132,7 +145,8 @@ class Heartbeat:
         """Make the file ours, unless a newer attempt has it: we may have been asleep."""
         path = path_of(self.time)
         for _ in range(_ATTEMPTS):
-            found = read_beat(self._bench.store, self.time)
+            found = self._found if self._was_looked_for else read_beat(self._bench.store, self.time)
+            self._was_looked_for = False
             if found is not None and found.epoch > self.epoch:
                 self._is_lost = True
                 self.check()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakehand.core import file_names, markers
 from lakehand.core.file_slices import FIRST_VERSION_BY_COMPLETION
-from lakehand.errors import NotFound
+from lakehand.errors import Corrupt, NotFound
 from lakehand.formats import manifest_document
 from lakehand.ports import Staged
 from lakehand.protocol.staging import TEMP, as_decided, discard
@@ -103,7 +103,12 @@ def read_manifest(store: Store, path: str) -> Manifest | None:
         content = store.get(path).content
     except NotFound:
         return None
-    return manifest_document.decode(content, where=f"{store.uri}/{path}")
+    where = f"{store.uri}/{path}"
+    manifest = manifest_document.decode(content, where=where)
+    time = path.split("/")[-2]
+    if manifest.time != time:
+        raise Corrupt(f"a manifest of {manifest.time}, not of {time}; move it away", where=where)
+    return manifest
 
 
 def _announced(store: Store, path: str, folder: str, config: TableConfig) -> list[Leftover]:

@@ -64,10 +64,14 @@ def subject(body: Body) -> str:
 
 
 def is_visible(body: Body, view: View) -> bool:
-    """Whether the listing alone proves that a decision is published, and its stage consumed."""
+    """Whether the listing alone shows that a decision is published, and its stage consumed.
+
+    Of a plan it shows only that a file has its name. Whoever published it looked into the file;
+    whoever executes it does so again (``claiming.require_own_plan``).
+    """
     match body:
         case Plan():
-            return _has_gone_on(view, body.time)
+            return _name(body.requested) in view.names or _has_gone_on(view, body.time)
         case Claim():
             return body.inflight is None or _name(body.inflight) in view.names
         case Commit():

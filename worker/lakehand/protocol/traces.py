@@ -120,8 +120,12 @@ def targets_of(bench: Workbench, view: View, instant: Instant) -> tuple[str, ...
 
 
 def read_document(bench: Workbench, view: View, instant: Instant) -> bytes | None:
-    """Return an instant's file, which never changes; None if it is not there."""
-    path = _path(view, instant)
+    """Return an instant's file; None if it is not there."""
+    return read_file(bench, _path(view, instant))
+
+
+def read_file(bench: Workbench, path: str) -> bytes | None:
+    """Return a file of the timeline, which never changes once it is there; None if it is not."""
     if path not in bench.documents:
         try:
             content = bench.store.get(path).content

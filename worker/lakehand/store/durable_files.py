@@ -27,14 +27,19 @@ MISSING = (errno.ENOENT, errno.ENOTDIR)
 _PRUNED_TIMES = 20
 
 
-def replace(aside: str, target: str) -> None:
-    """Rename over ``target``, giving ``aside`` another modification time first if it is equal."""
+def replace(aside: str, target: str) -> os.stat_result:
+    """Rename over ``target``, giving ``aside`` another modification time first if it is equal.
+
+    Returned is what became visible: read before the rename, so that it is no successor's.
+    """
     drop_side_file(target)
     with contextlib.suppress(FileNotFoundError):
         before, after = os.stat(target), os.stat(aside)
         if before.st_mtime_ns == after.st_mtime_ns:
             os.utime(aside, ns=(after.st_atime_ns, after.st_mtime_ns + 1))
+    became = os.stat(aside)
     os.replace(aside, target)
+    return became
 
 
 def drop_side_file(target: str) -> None:

@@ -28,6 +28,7 @@ from lakehand.ports import (
     PutOutcome,
     Staged,
     StoredObject,
+    Swapped,
 )
 from lakehand.store import paths
 from lakehand.store.failures import Failed, Kind
@@ -187,6 +188,12 @@ class GcsStore:
                 return PutOutcome.WRITTEN if self._bears(path, mark) else PutOutcome.UNKNOWN
             case Kind.REFUSED | Kind.BUSY | Kind.CONFLICTING:
                 raise answer.as_error(self._where(path))  # nothing was done
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        """Do either; the version that it left has to be read."""
+        if version is None:
+            return Swapped(self.put_new(path, content))
+        return Swapped(self.put_if(path, content, version))
 
     def put(self, path: str, content: bytes) -> None:
         """Upload without condition."""

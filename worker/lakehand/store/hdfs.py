@@ -33,6 +33,7 @@ from lakehand.ports import (
     PutOutcome,
     Staged,
     StoredObject,
+    Swapped,
 )
 from lakehand.store import hdfs_files, paths
 from lakehand.store.hdfs_files import HdfsOptions, translated
@@ -164,6 +165,12 @@ class HdfsStore:
             return PutOutcome.EXISTS
         with self._written_aside(content) as aside:
             return self._renamed(aside, target, overwrite=False)
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        """Do either; the version that it left has to be read."""
+        if version is None:
+            return Swapped(self.put_new(path, content))
+        return Swapped(self.put_if(path, content, version))
 
     def put(self, path: str, content: bytes) -> None:
         """Write aside, then rename and replace."""

@@ -44,6 +44,7 @@ from lakehand.ports import (
     PutOutcome,
     Staged,
     StoredObject,
+    Swapped,
 )
 from lakehand.store import durable_files, paths
 from lakehand.store.durable_files import MISSING
@@ -186,33 +187,46 @@ class LocalStore:
 
     def put_new(self, path: str, content: bytes) -> PutOutcome:
         """Create the object by one exclusive rename."""
-        target = self._absolute(path)
-        with self._translated(path):
-            if os.path.lexists(target):
-                return PutOutcome.EXISTS
-            with self._written_aside(content) as aside:
-                durable_files.make_folders(os.path.dirname(target))
-                durable_files.drop_side_file(target)
-                try:
-                    rename_exclusively(aside, target)
-                except FileExistsError:
-                    return PutOutcome.EXISTS
-            return PutOutcome.WRITTEN if durable_files.made_durable(target) else PutOutcome.UNKNOWN
+        return self._put_new(path, content).outcome
 
     def put_if(self, path: str, content: bytes, version: str) -> PutOutcome:
         """Compare and replace under the path's lock."""
+        return self._put_if(path, content, version).outcome
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        """Create or replace; the version is known before anybody can see the file."""
+        if version is None:
+            return self._put_new(path, content)
+        return self._put_if(path, content, version)
+
+    def _put_new(self, path: str, content: bytes) -> Swapped:
+        target = self._absolute(path)
+        with self._translated(path):
+            if os.path.lexists(target):
+                return Swapped(PutOutcome.EXISTS)
+            with self._written_aside(content) as aside:
+                durable_files.make_folders(os.path.dirname(target))
+                durable_files.drop_side_file(target)
+                left = _version(os.stat(aside), content)
+                try:
+                    rename_exclusively(aside, target)
+                except FileExistsError:
+                    return Swapped(PutOutcome.EXISTS)
+            return _swapped(target, left)
+
+    def _put_if(self, path: str, content: bytes, version: str) -> Swapped:
         target = self._absolute(path)
         with self._translated(path):
             if not os.path.isfile(target):
-                return PutOutcome.EXISTS
+                return Swapped(PutOutcome.EXISTS)
             with self._written_aside(content) as aside, self._locked(path):
                 try:
                     if self.get(path).version != version:
-                        return PutOutcome.EXISTS
+                        return Swapped(PutOutcome.EXISTS)
                 except NotFound:
-                    return PutOutcome.EXISTS
-                durable_files.replace(aside, target)
-            return PutOutcome.WRITTEN if durable_files.made_durable(target) else PutOutcome.UNKNOWN
+                    return Swapped(PutOutcome.EXISTS)
+                left = _version(durable_files.replace(aside, target), content)
+            return _swapped(target, left)
 
     def put(self, path: str, content: bytes) -> None:
         """Create or replace the object by one rename, under the path's lock."""
@@ -439,6 +453,12 @@ class LocalStagedWriter:
         with contextlib.suppress(OSError):  # the disk may be full; the file goes anyway
             self._file.close()
         self._store.discard(self._staged)
+
+
+def _swapped(target: str, version: str) -> Swapped:
+    if durable_files.made_durable(target):
+        return Swapped(PutOutcome.WRITTEN, version)
+    return Swapped(PutOutcome.UNKNOWN)
 
 
 def _version(status: os.stat_result, content: bytes) -> str:

@@ -22,6 +22,7 @@ from lakehand.ports import (
     PutOutcome,
     Staged,
     StoredObject,
+    Swapped,
 )
 from lakehand.store import paths
 
@@ -122,20 +123,20 @@ class MemoryStore:
 
     def put_new(self, path: str, content: bytes) -> PutOutcome:
         """Create the object if the name is free."""
-        with self._lock:
-            if paths.checked(path) in self._objects:
-                return PutOutcome.EXISTS
-            self.put(path, content)
-            return PutOutcome.WRITTEN
+        return self.swap(path, content, None).outcome
 
     def put_if(self, path: str, content: bytes, version: str) -> PutOutcome:
         """Replace the object if it is still the version named."""
+        return self.swap(path, content, version).outcome
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        """Create or replace the object if it is still as expected."""
         with self._lock:
             found = self._objects.get(paths.checked(path))
-            if found is None or found.version != version:
-                return PutOutcome.EXISTS
+            if (None if found is None else found.version) != version:
+                return Swapped(PutOutcome.EXISTS)
             self.put(path, content)
-            return PutOutcome.WRITTEN
+            return Swapped(PutOutcome.WRITTEN, self._objects[path].version)
 
     def put(self, path: str, content: bytes) -> None:
         """Create or replace the object."""

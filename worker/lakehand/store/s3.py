@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 import uuid
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from lakehand.ports import (
     PutOutcome,
     Staged,
     StoredObject,
+    Swapped,
 )
 from lakehand.store import paths
 from lakehand.store.failures import Failed, Kind
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from lakehand.store.s3_requests import S3Options
 
 MARK = "lakehand-mark"
+_FRESH_SECONDS = 1.0
+"""A response's date is good for so long: the store's clock is told in whole seconds anyway."""
+
 _PLACE = re.compile(r"(?P<mark>[0-9a-f]{32}):(?P<upload>[!-~]{1,2048})")
 
 
@@ -152,30 +155,37 @@ class S3Store:
 
     def put_new(self, path: str, content: bytes) -> PutOutcome:
         """PUT under ``If-None-Match: *``."""
-        return self._put_conditionally(path, content, IfNoneMatch="*")
+        return self._put_conditionally(path, content, IfNoneMatch="*").outcome
 
     def put_if(self, path: str, content: bytes, version: str) -> PutOutcome:
         """PUT under ``If-Match``."""
+        return self._put_conditionally(path, content, IfMatch=version).outcome
+
+    def swap(self, path: str, content: bytes, version: str | None) -> Swapped:
+        """Do either, and keep the entity tag of the answer."""
+        if version is None:
+            return self._put_conditionally(path, content, IfNoneMatch="*")
         return self._put_conditionally(path, content, IfMatch=version)
 
-    def _put_conditionally(self, path: str, content: bytes, **condition: str) -> PutOutcome:
+    def _put_conditionally(self, path: str, content: bytes, **condition: str) -> Swapped:
         key, mark = self._key(path), uuid.uuid4().hex
         answer = self._requests.once(
             "put_object", Key=key, Body=content, Metadata={MARK: mark}, **condition
         )
         if not isinstance(answer, Failed):
-            return PutOutcome.WRITTEN
+            return Swapped(PutOutcome.WRITTEN, answer["ETag"])
         match answer.kind:
             case Kind.CONDITION | Kind.ABSENT:
                 match self._bears(key, mark):
                     case True:
-                        return PutOutcome.WRITTEN  # it was sent twice: the first one won
+                        return Swapped(PutOutcome.WRITTEN)  # it was sent twice: the first one won
                     case False:
-                        return PutOutcome.EXISTS
+                        return Swapped(PutOutcome.EXISTS)
                     case None:
-                        return PutOutcome.UNKNOWN
+                        return Swapped(PutOutcome.UNKNOWN)
             case Kind.LOST | Kind.NO_UPLOAD:
-                return PutOutcome.WRITTEN if self._bears(key, mark) else PutOutcome.UNKNOWN
+                is_mine = self._bears(key, mark)
+                return Swapped(PutOutcome.WRITTEN if is_mine else PutOutcome.UNKNOWN)
             case Kind.REFUSED | Kind.BUSY | Kind.CONFLICTING:
                 raise answer.as_error(self._where(path))  # nothing was done
 
@@ -192,17 +202,20 @@ class S3Store:
             raise answer.as_error(self._where(path))
 
     def now(self) -> int:
-        """Return the date of a response; that of a missing object does as well."""
-        answer = self._requests.again("head_object", Key=f"{self._prefix}.hoodie/hoodie.properties")
-        if isinstance(answer, Failed):
-            date = answer.date
-            if answer.kind is Kind.REFUSED or date is None:
-                raise answer.as_error(self._where(""))
-        else:
-            date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+        """Return the date of a response: of the last one if it is fresh, else of one made for it.
+
+        That of a missing object does as well.
+        """
+        date = self._requests.date(within_s=_FRESH_SECONDS)
         if date is None:
-            raise Unavailable(f"{self.uri}: the server's responses bear no date")
-        return _millis(parsedate_to_datetime(date))
+            path = f"{self._prefix}.hoodie/hoodie.properties"
+            answer = self._requests.again("head_object", Key=path)
+            if isinstance(answer, Failed) and answer.kind is Kind.REFUSED:
+                raise answer.as_error(self._where(""))
+            date = self._requests.date(within_s=_FRESH_SECONDS)
+        if date is None:
+            raise Unavailable(f"{self.uri}: the server does not answer, or bears no date")
+        return _millis(date)
 
     # Staging
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import s3fs
@@ -20,6 +23,7 @@ from lakehand.store.s3_failures import REQUEST_ERRORS, judge
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from datetime import datetime
 
 _PAUSES = (0.05, 0.2, 0.8, 1.6)
 """Seconds between attempts: one attempt more than there are pauses."""
@@ -69,6 +73,7 @@ class Requests:
 
     def __init__(self, bucket: str, options: S3Options) -> None:
         self._bucket = bucket
+        self._dated: tuple[datetime, float] | None = None
         self._files = s3fs.S3FileSystem(
             key=options.key,
             secret=options.secret,
@@ -89,6 +94,14 @@ class Requests:
             use_listings_cache=False,
             **({} if options.profile is None else {"profile": options.profile}),
         )
+
+    def date(self, *, within_s: float) -> datetime | None:
+        """Return the date of the last response if it came so recently, brought up to now."""
+        dated = self._dated
+        if dated is None:
+            return None
+        age_s = time.monotonic() - dated[1]
+        return dated[0] + timedelta(seconds=age_s) if age_s <= within_s else None
 
     def once(self, operation: str, **params: object) -> dict[str, Any] | Failed:
         """Send one request; send it again only if it was turned away before it did anything."""
@@ -135,5 +148,12 @@ class Requests:
                 async with answer["Body"] as stream:
                     answer["Content"] = await stream.read()
         except REQUEST_ERRORS as error:
-            return judge(error)
+            failed = judge(error)
+            self._remember(failed.date)
+            return failed
+        self._remember(answer["ResponseMetadata"]["HTTPHeaders"].get("date"))
         return answer
+
+    def _remember(self, date: str | None) -> None:
+        if date is not None:
+            self._dated = parsedate_to_datetime(date), time.monotonic()

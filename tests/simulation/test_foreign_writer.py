@@ -1,0 +1,57 @@
+"""Beside a writer like Apache Hudi's all promises hold but those of one table, and those fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sim_calls import FaultBudget
+from sim_exhaustive import explore
+from sim_explored import explored
+from sim_scenarios_foreign import (
+    CASTS,
+    CRASH,
+    HOLDS,
+    SWITCHES,
+    TWO_HOLDERS,
+    WEAKENED,
+    beside,
+    situation,
+)
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_all_promises_hold_beside_a_foreign_writer(name):
+    explored(beside(name, SWITCHES))
+
+
+@pytest.mark.parametrize("name", [*CASTS][:5])
+def test_one_of_them_may_die_at_any_write(name):
+    explored(beside(name, CRASH))
+
+
+@pytest.mark.parametrize("name", ["java writes, we cluster", "java cleans, we write"])
+def test_a_lease_that_ends_under_its_holder_loses_no_row(name):
+    """The publisher lists before it publishes: what it did not know of makes it give way."""
+    explored(beside(name, TWO_HOLDERS))
+
+
+@pytest.mark.parametrize("situation_name", WEAKENED)
+def test_these_promises_weaken_and_no_others(situation_name):
+    name, faults, expected = WEAKENED[situation_name]
+    scenario, failed = situation(name, faults), set()
+    while (report := explore(scenario)).failure is not None:
+        checker = report.failure.violation.checker
+        assert checker in expected, report.failure.violation
+        failed.add(checker)
+        left = [make for make in scenario.checkers if make().name != checker]
+        scenario = replace(scenario, checkers=left)
+    print(report)
+    assert report.complete
+    assert failed == expected
+
+
+def test_without_switches_not_even_these_weaken():
+    for name, _, _ in WEAKENED.values():
+        explored(situation(name, FaultBudget(preemptions=0)))

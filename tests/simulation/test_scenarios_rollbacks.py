@@ -1,0 +1,33 @@
+"""Rollbacks and takeovers that meet, checkpoints under load, and an open restore."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim_explored import explored
+from sim_scenarios_rollbacks import (
+    CASTS,
+    MORE_SWITCHES,
+    RESTORE_CASTS,
+    SWITCHES,
+    TROUBLE,
+    cast,
+    open_restore,
+)
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_two_workers_may_meet_at_one_instant(name):
+    explored(cast(name, SWITCHES))
+
+
+@pytest.mark.parametrize(
+    "name", ["takeover while the zombie promotes", "rollback against execution of a kept plan"]
+)
+def test_one_of_them_may_die_or_sleep_at_any_call(name):
+    explored(cast(name, TROUBLE))
+
+
+@pytest.mark.parametrize("name", RESTORE_CASTS)
+def test_an_open_restore_forbids_all_others(name):
+    explored(open_restore(name, MORE_SWITCHES))
