@@ -1,22 +1,22 @@
 """Guards of the protocol, each of which a contention test can take out, to see the audit notice.
 
-Named in an environment variable that only the children of these tests understand. Some slips show
-only when somebody acts in a narrow gap: those children linger in the gap.
+Named in an environment variable that only the children of these tests understand.
 """
 
 from __future__ import annotations
 
-import select
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakehand.core.journal import Fold
 from lakehand.protocol import (
+    cancelling,
     claiming,
     committing,
     failed_writes,
     heartbeats,
     leftovers,
+    planning,
     rolling_back,
     transaction,
     writing,
@@ -27,44 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 VARIABLE = "LAKEHAND_CONTENTION_WITHOUT"
-LINGER_S = 0.2
-
-
-def _linger() -> None:
-    select.select([], [], [], LINGER_S)
 
 
 def _nothing(*_args: Any, **_named: Any) -> None:
     return None
 
 
-def _last_claim() -> None:
-    committing.require_last_claim = _nothing
-
-
 def _legal_moves() -> None:
     """The last claim, and the fold's table of moves and epochs behind it."""
-    _last_claim()
+    committing.require_last_claim = _nothing
     Fold.require_legal = _nothing
     heartbeats.Heartbeat.require_alive = _nothing
     heartbeats.Heartbeat.check = _nothing
-
-
-def _staging_first() -> None:
-    """Files are deleted, then what is staged is discarded: a promoter puts files back between."""
-
-    def remove(bench: Any, left: Any) -> tuple[str, ...]:
-        paths = tuple(sorted({one.path for one in left if not one.is_shared}))
-        for path in paths:
-            bench.store.delete(path)
-        if paths:
-            _linger()
-        for one in left:
-            if one.staged is not None:
-                leftovers.discard(bench.store, one.staged)
-        return paths
-
-    leftovers.remove = remove
 
 
 def _staging_discarded() -> None:
@@ -99,25 +73,9 @@ def _conflicts() -> None:
     writing.require_no_conflict = lambda *_args: ()
 
 
-def _epochs_below() -> None:
-    """Whoever clears away takes the files of newer attempts too."""
-    leftovers.Leftovers.below = lambda self, _epoch: self.files  # type: ignore[method-assign]
-
-
-def _ended() -> None:
-    """The sweep does not look whether an instant has ended."""
-    failed_writes.has_ended = lambda *_args: True
-
-
 def _roll_forward() -> None:
     """What others decided is not published by the next transaction."""
     transaction.Transaction._roll_forward = _nothing  # type: ignore[method-assign]
-
-
-def _rollback_claim() -> None:
-    """A rollback works without claiming its target."""
-    rolling_back.require_not_live = _nothing
-    rolling_back.has_gone_on = lambda *_args: False
 
 
 def _heartbeats() -> None:
@@ -125,6 +83,17 @@ def _heartbeats() -> None:
     for module in (claiming, rolling_back):
         module.require_not_live = _nothing
     failed_writes.is_live = lambda *_args: False
+
+
+_WITH_TRANSACTIONS = (
+    cancelling,
+    claiming,
+    committing,
+    failed_writes,
+    planning,
+    rolling_back,
+    writing,
+)
 
 
 class _NoLease:
@@ -147,28 +116,18 @@ def _lock() -> None:
         yield tx
         tx.keep_short()
 
-    from lakehand.protocol import cancelling
-
-    for module in (cancelling, claiming, committing, failed_writes, rolling_back, writing):
+    for module in _WITH_TRANSACTIONS:
         module.transaction = crowded
-    from lakehand.protocol import planning
-
-    planning.transaction = crowded
 
 
 GUARDS: dict[str, Callable[[], None]] = {
     "conflicts": _conflicts,
-    "ended": _ended,
-    "epochs below": _epochs_below,
     "exclusive append": _exclusive_append,
     "heartbeats": _heartbeats,
-    "last claim": _last_claim,
     "legal moves": _legal_moves,
     "lock": _lock,
     "roll forward": _roll_forward,
-    "rollback claim": _rollback_claim,
     "staging discarded": _staging_discarded,
-    "staging first": _staging_first,
     "still there": _still_there,
 }
 

@@ -152,7 +152,9 @@ class TappedWriter:
     def __exit__(self, kind, error, trace) -> None:
         if kind is None:
             self.close()
-        elif not issubclass(kind, Killed):
+        elif issubclass(kind, Killed):
+            self._inner.close()  # the system closes a dead process's files; nobody has the handle
+        else:
             self._inner.__exit__(kind, error, trace)
 
 

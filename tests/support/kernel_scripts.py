@@ -2,10 +2,11 @@
 
 ::
 
-    clock = StoreClock()
-    kernel = Kernel(MemoryStore(clock=clock), settings=...)
-    for crash in crashes(lambda bench: execute(bench, time, GROUPS), make=...):  every store call
-    asleep(bench, at=7, meanwhile=lambda: ...)      a worker whose 7th call takes ages
+    table = scene(TableVersion.NINE)
+    time = cancellable(table, compaction_request("f1"))
+    table.clock.advance(EXPIRED_S)
+    kill_at(table.worker(), work, 7, done=True)      its 7th call was its last; it took effect
+    sleep_at(table.worker(), work, 7, meanwhile)     its 7th call takes ages
 
 A killed worker does nothing any more: no ``finally`` of its own reaches the store.
 """
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_tables import Kernel, metadata, show_groups, stage_data
 from lakehand.core.instants import Action, Instant, State
+from lakehand.core.timeline import Timeline
 from lakehand.errors import LakehandError, PlanCancelled
+from lakehand.formats import instant_names
 from lakehand.formats.commit_metadata import WriteOperation
 from lakehand.formats.plans import clustering
 from lakehand.protocol import (
@@ -175,19 +178,13 @@ def cancellable(scene: Scene, request: PlanRequest, **options: object) -> str:
 # -- what is there --------------------------------------------------------------------------------
 
 
-def state_of(store: Store, config: Any, time: str) -> State | None:
+def state(scene: Scene, time: str) -> State | None:
     """The furthest state that the listing shows; None: the timeline does not know it."""
-    from lakehand.core.timeline import Timeline
-    from lakehand.formats import instant_names
-
-    names = store.names(config.timeline_path)
+    config = scene.kernel.config
+    names = scene.store.names(config.timeline_path)
     parsed = (instant_names.parse(name, config.layout) for name in names)
     found = Timeline.of(one for one in parsed if one is not None).find(time)
     return None if found is None else found.state
-
-
-def state(scene: Scene, time: str) -> State | None:
-    return state_of(scene.store, scene.kernel.config, time)
 
 
 def files_of(scene: Scene, time: str) -> list[str]:

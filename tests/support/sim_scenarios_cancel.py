@@ -56,6 +56,7 @@ HALF = Beginning(half_cancelled, age_ms=3 * HOUR_MS)
 
 SWITCHES = FaultBudget(preemptions=1)
 MORE_SWITCHES = FaultBudget(preemptions=2)
+CRASH = FaultBudget(preemptions=0, crashes=1)
 TROUBLE = FaultBudget(preemptions=0, crashes=1, pauses=1, total=1)
 DEEP = FaultBudget(preemptions=1, crashes=1, pauses=1, total=1)
 

@@ -107,12 +107,12 @@ class _NoLock:
         pass
 
 
-@guard("the table lock")
+@guard("the table lock", "java writes, we write the same group")
 def _():
     yield answering(transaction, "hold", _NoLock())
 
 
-@guard("reload after the lock")
+@guard("reload after the lock", "java writes, we write the same group")
 def _():
     load, hold, before = transaction.load_view, transaction.hold, {}
 
@@ -128,7 +128,7 @@ def _():
     yield patch.object(transaction, "load_view", stale)
 
 
-@guard("the lease must have some time left")
+@guard("the lease must have some time left", "java writes, we write the same group deep")
 def _():
     yield from without(transaction, "require_lock")
 
@@ -138,7 +138,11 @@ def _():
     yield from without(transaction, "require_provider")
 
 
-@guard("times strictly increase")
+@guard(
+    "times strictly increase",
+    "decision: two writers of two groups deep",
+    "decision: a writer and a compaction deep",
+)
 def _():
     def draw_time(view):
         return format_instant_time(view.now_ms, view.bench.zone)
@@ -149,34 +153,36 @@ def _():
 # --- the journal
 
 
-@guard("the tail is read again after an append")
+@guard("the tail is read again after an append", "journal, 1 appending")
 def _():
     yield answering(stored_journal.Journal, "_still_there", True)
 
 
-@guard("the tail is still the newest after it was read")
+@guard("the tail is still the newest after it was read", "journal, 1 appending")
 def _():
     yield answering(stored_journal.Journal, "_is_still_newest", True)
 
 
-@guard("a slot of unknown outcome is closed by a blank")
+@guard("a slot of unknown outcome is closed by a blank", "journal, 1 appending")
 def _():
     yield answering(stored_journal.Journal, "_put_blank", PutOutcome.WRITTEN)
 
 
-@guard("entries are trimmed oldest first")
+@guard("entries are trimmed oldest first", "journal, 1 appending")
 def _():
     yield patch.object(stored_journal, "oldest_first", lambda names: sorted(names, reverse=True))
 
 
-@guard("the last two checkpoints stay")
+@guard(
+    "the last two checkpoints stay", "journal, 1 appending", "checkpoint and trim under load deep"
+)
 def _():
     yield patch.object(
         stored_journal.Journal, "_last_checkpoint_but_one", lambda own: own.fold.tail.seq
     )
 
 
-@guard("put-if-absent of an entry")
+@guard("put-if-absent of an entry", "journal, 2 appending")
 def _():
     def overwrite(own, entry):
         own._store.put(stored_journal.path_of(entry.seq), own._content(entry))
@@ -188,42 +194,55 @@ def _():
 # --- publishing
 
 
-@guard("roll forward")
+@guard(
+    "roll forward",
+    "decision: ingestion deep",
+    "decision: claim, prepare and commit deep",
+    "decision: abort deep",
+)
 def _():
     yield from without(transaction.Transaction, "_roll_forward")
 
 
-@guard("traces: the instant is still pending")
+@guard("traces: the instant is still pending", "java cleans, we write deep")
 def _():
     yield answering(publishing, "is_still_pending", True)
 
 
-@guard("traces: no rollback names it")
+@guard("traces: no rollback names it", "java cleans, we write deep")
 def _():
     yield answering(traces, "is_rolled_back", False)
 
 
-@guard("void: list before publishing a commit")
+@guard("void: list before publishing a commit", "java writes, we write the same group deep")
 def _():
     yield answering(publishing, "unknown_completions", ())
 
 
-@guard("void: discard the stage first")
+@guard("void: discard the stage first", "java writes, we write the same group deep")
 def _():
     yield patch.object(publishing, "_give_up", lambda _bench, _view, _body, overtaken: overtaken)
 
 
-@guard("a foreign file of the same name is not ours")
+@guard(
+    "a foreign file of the same name is not ours",
+    "java writes, we compact deep",
+    "java writes, we write deep",
+)
 def _():
     yield answering(publishing, "is_ours", True)
 
 
-@guard("what foreign writers ended is recorded")
+@guard(
+    "what foreign writers ended is recorded", "java cleans, we write deep", "java executes our plan"
+)
 def _():
     yield answering(traces, "foreign_ends", ())
 
 
-@guard("one-shot promotion")
+@guard(
+    "one-shot promotion", "takeover while the zombie promotes deep", "java archives, we write deep"
+)
 def _():
     def link(world, _process, call):
         found = world.staged.get(call.args[0])
@@ -237,7 +256,7 @@ def _():
     yield patch.dict(sim_effects._DO, {"promote": link})
 
 
-@guard(".cancel is promoted, not put")
+@guard(".cancel is promoted, not put", "cancel, retry, abort deep", "decision: cancel deep")
 def _():
     publish = publishing.publish
 
@@ -253,22 +272,26 @@ def _():
 # --- heartbeats and claims
 
 
-@guard("claim: no live heartbeat")
+@guard("claim: no live heartbeat", "rfc79 kept B compaction")
 def _():
     yield from without(claiming, "require_not_live")
 
 
-@guard("claim: a removable plan is tried once")
+@guard("claim: a removable plan is tried once", "rfc79 removable C clustering")
 def _():
     yield from without(claiming, "require_not_tried")
 
 
-@guard("claim: no foreign attempt")
+@guard("claim: no foreign attempt", "java executes our plan")
 def _():
     yield from without(claiming, "require_no_foreign_attempt")
 
 
-@guard("the heartbeat begins before anybody can see the instant")
+@guard(
+    "the heartbeat begins before anybody can see the instant",
+    "decision: a writer and clean deep",
+    "rfc79 removable D old clustering deep",
+)
 def _():
     def publish_first(tx, entry, decision):
         transaction.require_not_overtaken(tx._publish(entry))
@@ -278,7 +301,11 @@ def _():
     yield patch.object(transaction.Transaction, "_carry_out", publish_first)
 
 
-@guard("the first beat is conditional")
+@guard(
+    "the first beat is conditional",
+    "takeover while the zombie promotes deep",
+    "rfc79 kept C compaction deep",
+)
 def _():
     def put(own):
         own._bench.store.put(heartbeats.path_of(own.time), own._content())
@@ -286,12 +313,12 @@ def _():
     yield patch.object(heartbeats.Heartbeat, "_take_over", put)
 
 
-@guard("an expired heartbeat is not revived")
+@guard("an expired heartbeat is not revived", "takeover while the zombie promotes deep")
 def _():
     yield answering(heartbeats.Heartbeat, "_expired", False)
 
 
-@guard("a heartbeat of a replaced epoch says nothing")
+@guard("a heartbeat of a replaced epoch says nothing", "takeover while the zombie promotes deep")
 def _():
     yield answering(heartbeats, "_counts", True)
 
@@ -299,7 +326,9 @@ def _():
 # --- epochs
 
 
-@guard("epoch in prepare")
+@guard(
+    "epoch in prepare", "takeover while the zombie promotes deep", "rfc79 kept C compaction deep"
+)
 def _():
     def prepare(bench, attempt, files):
         manifest = Manifest(attempt.time, attempt.epoch, files)
@@ -314,24 +343,28 @@ def _():
     yield epochs_unchecked(Prepare)
 
 
-@guard("epoch in commit")
+@guard("epoch in commit", "takeover while the zombie promotes deep", "rfc79 kept C compaction deep")
 def _():
     yield from without(committing, "require_last_claim", "require_prepared")
     yield epochs_unchecked(Commit)
 
 
-@guard("epoch in delete")
+@guard("epoch in delete", "rollback against execution of a kept plan deep")
 def _():
     yield patch.object(leftovers.Leftovers, "below", lambda own, _epoch: own.files)
 
 
-@guard("epoch in abort")
+@guard("epoch in abort", "half cancelled: retry, clean, abort deep", "cancel, retry, abort deep")
 def _():
     yield from without(cancelling, "require_own_abort")
     yield epochs_unchecked(Abort)
 
 
-@guard("epoch at the end of a rollback")
+@guard(
+    "epoch at the end of a rollback",
+    "two rollbacks of a failed write deep",
+    "rollback against execution of a kept plan deep",
+)
 def _():
     yield epochs_unchecked(RolledBack)
 
@@ -339,7 +372,7 @@ def _():
 # --- what attempts left
 
 
-@guard("the stage is discarded before files are deleted")
+@guard("the stage is discarded before files are deleted", "takeover while the zombie promotes deep")
 def _():
     def files_first(bench, left):
         paths = tuple(sorted({one.path for one in left if not one.is_shared}))
@@ -353,7 +386,7 @@ def _():
     yield patch.object(leftovers, "remove", files_first)
 
 
-@guard("the stage is discarded at all")
+@guard("the stage is discarded at all", "takeover while the zombie promotes deep")
 def _():
     def files_only(bench, left):
         paths = tuple(sorted({one.path for one in left if not one.is_shared}))
@@ -364,7 +397,7 @@ def _():
     yield patch.object(leftovers, "remove", files_only)
 
 
-@guard("take-over removes what lower epochs left")
+@guard("take-over removes what lower epochs left", "rfc79 kept C compaction")
 def _():
     yield from without(claiming, "take_over")
 
@@ -372,17 +405,29 @@ def _():
 # --- rollback and clean
 
 
-@guard("a rollback ends empty when its target went on")
+@guard(
+    "a rollback ends empty when its target went on",
+    "rollback against execution of a kept plan",
+    "rollback against execution of a kept plan deep",
+)
 def _():
     yield answering(rolling_back, "has_gone_on", False)
 
 
-@guard("a pending rollback is reused")
+@guard(
+    "a pending rollback is reused",
+    "two rollbacks of a failed write",
+    "two cleans and a failed write",
+)
 def _():
     yield answering(traces, "pending_rollbacks", ())
 
 
-@guard("clean looks again under the lock")
+@guard(
+    "clean looks again under the lock",
+    "two cleans and a failed write deep",
+    "decision: a writer and clean deep",
+)
 def _():
     def trust(bench, tx, time, files, _policy):
         return {rolling_back.plan_rollback(bench, tx, time, files, despite_live=True)}
@@ -390,18 +435,18 @@ def _():
     yield patch.object(failed_writes, "_schedule_again", trust)
 
 
-@guard("clean skips the live")
+@guard("clean skips the live", "decision: a writer and clean", "rfc79 removable D old clustering")
 def _():
     yield answering(failed_writes, "is_live", False)
     yield from without(rolling_back, "require_not_live")
 
 
-@guard("clean leaves young removable plans alone")
+@guard("clean leaves young removable plans alone", "rfc79 removable D young clustering")
 def _():
     yield answering(failed_writes, "is_past_delay", True)
 
 
-@guard("the sweep lists the timeline last")
+@guard("the sweep lists the timeline last", "decision: a writer and clean deep")
 def _():
     yield answering(failed_writes, "has_ended", True)
 
@@ -409,33 +454,37 @@ def _():
 # --- cancellation and conflicts
 
 
-@guard("cancel check at commit")
+@guard("cancel check at commit", "cancel against commit")
 def _():
     yield from without(committing, "require_last_claim", "require_prepared")
     yield also_legal(Standing.CANCELLED, COMMIT=Standing.COMMITTED, PREPARE=Standing.PREPARED)
 
 
-@guard("abort: no live heartbeat")
+@guard("abort: no live heartbeat", "cancel against execute", "cancel against execute deep")
 def _():
     yield from without(cancelling, "require_not_live")
 
 
-@guard("conflict rules at commit")
+@guard(
+    "conflict rules at commit",
+    "decision: a writer and a compaction",
+    "decision: two writers of one group",
+)
 def _():
     yield answering(committing, "require_no_conflict", ())
 
 
-@guard("heartbeat check at commit")
+@guard("heartbeat check at commit", "java cleans, we write deep")
 def _():
     yield from without(heartbeats.Heartbeat, "require_alive")
 
 
-@guard("an open restore forbids everything else")
+@guard("an open restore forbids everything else", "restore against claim and commit")
 def _():
     yield from without(transaction.View, "require_no_restore")
 
 
-@guard("a write that was rolled back does not go on")
+@guard("a write that was rolled back does not go on", "decision: a writer and clean deep")
 def _():
     yield from without(writing, "require_still_requested")
     yield epochs_unchecked(Commit, Prepare)

@@ -12,13 +12,14 @@ from lakehand.cli.interrupts import InterruptibleClock, InterruptibleLock
 from lakehand.cli.masking import HARMLESS
 from lakehand.cli.rendering import Output
 from lakehand.cli.session import Session
+from lakehand.protocol.workbench import ProtocolSettings
+from lakehand.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lakehand.ports import LockProvider
     from lakehand.protocol.workbench import Workbench
-    from lakehand.table import Table
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -32,8 +33,6 @@ class TableOptions:
 
     def open(self) -> Table:
         """Open the table."""
-        from lakehand.table import Table  # so that --help needs no Arrow
-
         return Table.open(self.uri, self.storage)
 
 
@@ -53,8 +52,6 @@ class LockOptions:
 
 def looking_bench(table: Table) -> Workbench:
     """Return a workbench that only looks at the table: its lock excludes nobody."""
-    from lakehand.protocol.workbench import ProtocolSettings
-
     settings = ProtocolSettings(foreign_writers=False)
     return table.workbench("lakehand-cli", lock="in-process", settings=settings)
 
