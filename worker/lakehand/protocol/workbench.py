@@ -87,7 +87,7 @@ class Workbench:
         if self.settings.foreign_writers and not self.locks.excludes_foreign:
             raise Invalid(
                 f"the {self.locks.name} lock does not exclude Apache Hudi's writers: use the "
-                "storage or file-system lock that they use too, or declare that the table has no "
+                "storage or filesystem lock that they use too, or declare that the table has no "
                 "foreign writers"
             )
         self.journal = Journal(
