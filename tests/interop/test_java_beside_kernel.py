@@ -252,6 +252,7 @@ def _kill_writer(folder: Path, shape: Shape, table: TableBuilder, scratch: Path)
             str(one.relative_to(at)).partition(".marker.")[0]
             for at in folders
             for one in at.rglob("*.marker.*")
+            if one.suffix != ".crc"
         ]
         return bool(named) and all((folder / one).is_file() for one in named)
 

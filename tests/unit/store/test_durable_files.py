@@ -58,3 +58,15 @@ def test_a_file_where_a_folder_should_be_is_refused(tmp_path: Path):
         durable_files.make_folders(str(tmp_path / "a"))
     with pytest.raises(NotADirectoryError):
         durable_files.make_folders(str(tmp_path / "a" / "b"))
+
+
+def test_all_areas_of_an_instant_go_with_the_folders_of_its_markers(tmp_path: Path):
+    instant = tmp_path / "20260101000000000"
+    (instant / ".staging" / "1").mkdir(parents=True)
+    (instant / ".staging" / "1" / "00.staged").write_bytes(b"")
+    (instant / "p" / "q").mkdir(parents=True)
+    (tmp_path / "20260101000000001" / "p").mkdir(parents=True)
+
+    durable_files.remove_staging_area(str(instant / ".staging"))
+
+    assert [one.name for one in tmp_path.iterdir()] == ["20260101000000001"]

@@ -214,7 +214,8 @@ def is_overdue(view: View, record: InstantRecord) -> bool:
         return False  # a foreign writer executes it: nothing could be promised
     policy = plan.policy
     age_ms = view.now_ms - record.planned_at_ms
-    writes = sum(1 for one in view.timeline.completed_writes if one.time > record.time)
+    done = (one.completion_time or one.time for one in view.timeline.completed_writes)
+    writes = sum(1 for completed in done if completed > record.time)
     return (policy.hours is not None and age_ms >= policy.hours * 3_600_000) or (
         policy.completed_writes is not None and writes >= policy.completed_writes
     )

@@ -95,7 +95,16 @@ def remove_staged(path: str) -> None:
 
 
 def remove_staging_area(folder: str) -> None:
-    """Remove every staged file in a folder and below it, and the folders that are empty then."""
+    """Remove every staged file in a folder and below it, and the folders that are empty then.
+
+    If all areas of an instant go, so do the empty folders of its markers: nobody else removes them.
+    """
+    _remove_staged_below(folder)
+    if os.path.basename(folder) == ".staging":
+        _remove_staged_below(os.path.dirname(folder))
+
+
+def _remove_staged_below(folder: str) -> None:
     for inner, _, names in os.walk(folder, topdown=False):
         for name in names:
             if name.endswith(paths.STAGED_SUFFIX):
