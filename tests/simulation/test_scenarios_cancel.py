@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim_explored import explored
-from sim_scenarios_cancel import CASTS, SWITCHES, TROUBLE, cast
+from sim_scenarios_cancel import CASTS, CRASH, SWITCHES, TROUBLE, cast
 
 
 @pytest.mark.req("B-38")
@@ -15,6 +15,10 @@ def test_a_cancellable_plan_ends_once(name):
 
 
 @pytest.mark.req("B-38")
-@pytest.mark.parametrize("name", ["cancel against commit", "half cancelled: retry, clean, abort"])
-def test_anybody_may_die_or_sleep_at_any_call(name):
-    explored(cast(name, TROUBLE))
+def test_an_executor_and_a_canceller_may_die_or_sleep_at_any_call():
+    explored(cast("cancel against commit", TROUBLE))
+
+
+@pytest.mark.req("B-38")
+def test_whoever_finishes_a_half_done_cancellation_may_die_at_any_write():
+    explored(cast("half cancelled: retry, clean, abort", CRASH))

@@ -17,6 +17,8 @@ from sim_scenarios_rfc79_removable import ROWS, removable
 TROUBLE = FaultBudget(preemptions=0, crashes=1, pauses=1, total=1)
 """One worker after the other, and at every call of each a crash, or a sleep of an hour or more."""
 
+CRASH = FaultBudget(preemptions=0, crashes=1)
+
 KEPT = [
     pytest.param(row, marks=pytest.mark.req(req, "A-36"))
     for row, req in zip("ABC", ("A-28", "A-29", "A-30"), strict=True)
@@ -47,7 +49,11 @@ def test_workers_share_a_removable_plan(row, action):
     explored(removable(row, action, SWITCHES))
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ["A", "D old", "E old"])
 def test_one_of_them_may_die_or_sleep_at_any_call_of_a_removable_plan(row):
-    action = REMOVABLE[len(row) % 2]
-    explored(removable(row, action, TROUBLE))
+    explored(removable(row, REMOVABLE[len(row) % 2], TROUBLE))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_one_of_them_may_die_at_any_write_of_a_removable_plan(row):
+    explored(removable(row, REMOVABLE[len(row) % 2], CRASH))

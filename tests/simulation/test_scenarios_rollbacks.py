@@ -21,11 +21,8 @@ def test_two_workers_may_meet_at_one_instant(name):
     explored(cast(name, SWITCHES))
 
 
-@pytest.mark.parametrize(
-    "name", ["takeover while the zombie promotes", "rollback against execution of a kept plan"]
-)
-def test_one_of_them_may_die_or_sleep_at_any_call(name):
-    explored(cast(name, TROUBLE))
+def test_the_zombie_and_its_successor_may_die_or_sleep_at_any_call():
+    explored(cast("takeover while the zombie promotes", TROUBLE))
 
 
 @pytest.mark.parametrize("name", RESTORE_CASTS)

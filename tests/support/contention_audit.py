@@ -108,7 +108,7 @@ def audit(bench: Workbench, history: list[dict[str, Any]], *, is_whole: bool) ->
     _judge_remains(found, bench)
     _judge_what_was_told(found, history, completed, instants, bench)
     try:
-        _judge_journal(found, bench, completed, is_whole=is_whole)
+        _judge_journal(found, bench, history, completed, is_whole=is_whole)
     except LakehandError as error:
         found.problems.append(f"the journal: {type(error).__name__}: {error}")
     return found
@@ -232,15 +232,23 @@ def _epochs_of(bench: Workbench, instant: Instant | None) -> set[int]:
 
 
 def _judge_journal(
-    found: Findings, bench: Workbench, completed: dict[str, Instant], *, is_whole: bool
+    found: Findings,
+    bench: Workbench,
+    history: list[dict[str, Any]],
+    completed: dict[str, Instant],
+    *,
+    is_whole: bool,
 ) -> None:
-    entries = list(_entries(bench))
+    there = list(_entries(bench))
+    entries = _within_horizon(there)
+    strays = len(there) - len(entries)
+    found.figures["journal entries written below the horizon"] = strays
     sequence = [one.seq for one in entries]
     first = sequence[0] if sequence else 1
     found.require(
         sequence == list(range(first, first + len(sequence))), f"the journal has holes: {sequence}"
     )
-    found.require(not is_whole or first == 1, f"the journal begins at {first}")
+    found.require(not is_whole or (first == 1 and not strays), f"the journal begins at {first}")
     ids = Counter(one.id for one in entries)
     found.require(max(ids.values(), default=1) == 1, "two journal entries have one id")
     for before, after in itertools.pairwise(entries):
@@ -249,6 +257,7 @@ def _judge_journal(
     found.require(not fold.open, f"the journal says that these are open: {fold.open}")
     found.figures["journal entries"] = len(entries)
     found.figures["blanks"] = sum(isinstance(one.body, Blank) for one in entries)
+    _judge_acknowledged(found, history, entries)
     _judge_decisions(found, entries, completed, is_whole=is_whole)
 
 
@@ -258,6 +267,32 @@ def _entries(bench: Workbench) -> Iterable[Entry]:
         content = bench.store.get(where).content
         table = f"{bench.config.database}.{bench.config.name}"
         yield journal_document.decode(content, seq=int(name), table=table, where=where).entry
+
+
+def _within_horizon(entries: list[Entry]) -> list[Entry]:
+    """Leave out what laggards put where the journal had been trimmed already.
+
+    The next trim deletes it. Those who put it were told that it does not count: an entry that was
+    acknowledged and is not in the chain is found by ``_judge_acknowledged``.
+    """
+    checkpoints = [one for one in entries if isinstance(one.body, Checkpoint)]
+    horizon = checkpoints[-1].checkpoint if checkpoints else 0
+    return [one for one in entries if one.seq >= horizon]
+
+
+def _judge_acknowledged(
+    found: Findings, history: list[dict[str, Any]], entries: list[Entry]
+) -> None:
+    """Every decision that a worker was told of is in the chain, as far back as it is known."""
+    chain = {one.seq: one.id for one in entries}
+    for entry in entries:
+        if isinstance(entry.body, Checkpoint):
+            chain.update(enumerate(entry.body.covered, start=entry.body.first))
+    first = min(chain, default=1)
+    told = [(line["seq"], line["id"]) for line in history if line["did"] == "decided"]
+    lost = [(seq, name) for seq, name in told if seq >= first and chain.get(seq) != name]
+    found.require(not lost, f"acknowledged decisions are not in the journal: {lost[:5]}")
+    found.figures["decisions acknowledged"] = len(told)
 
 
 def _fold(bench: Workbench, entries: list[Entry]) -> Fold:

@@ -33,7 +33,17 @@ WORKERS = 16
 MOST_SLEEPERS = 6
 CALLS = ("put_new", "put_new", "promote", "promote", "delete", "discard")
 """Calls before which a stop is worst: an append, a promotion, a removal."""
-MOMENTS = ("", "claiming", "claimed", "began", "prepared", "promoted", "rolling back", "cleaning")
+MOMENTS = (
+    "",
+    "claiming",
+    "claimed",
+    "began",
+    "prepared",
+    "promoted",
+    "rolling back",
+    "cleaning",
+    "decided",
+)
 DRAIN_S = 60.0
 PATIENCE_S = 30.0
 """How much longer a crowd may take until it has done something of everything."""

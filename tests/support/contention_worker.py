@@ -30,7 +30,9 @@ from lakehand.store.open import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakehand.core.journal_entries import Entry
     from lakehand.ports import Store
+    from lakehand.protocol.workbench import Workbench
 
 
 class FatefulStore:
@@ -109,12 +111,25 @@ def work(task: dict[str, Any], telling: int, ending: int) -> NoReturn:
     store = FatefulStore(open_store(task["uri"], task["options"]), task["fate"], tell)
     try:
         bench = open_bench(task, store, name)
+        _tell_decisions(bench, tell)
         Worker(task, bench, tell, is_told, random.Random(task["seed"]), now).run()
         tell("done")
         status = 0
     except BaseException as error:  # noqa: BLE001 - whatever it is, the test has to hear of it
         unexpected(error)
     os._exit(status)
+
+
+def _tell_decisions(bench: Workbench, tell: Callable[..., None]) -> None:
+    """Tell of each journal entry that counts as appended."""
+    append = bench.journal.append
+
+    def told(*args: Any, **named: Any) -> Entry:
+        entry = append(*args, **named)
+        tell("decided", seq=entry.seq, id=entry.id)
+        return entry
+
+    bench.journal.append = told  # type: ignore[method-assign]
 
 
 def _last_lines(error: BaseException | None) -> str:

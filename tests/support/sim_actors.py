@@ -41,10 +41,12 @@ from lakehand.store.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lakehand.core.journal import InstantRecord
     from lakehand.core.journal_entries import StagedFile
     from lakehand.core.table_config import TableConfig
     from lakehand.ports import Store
     from lakehand.protocol.claiming import Attempt
+    from lakehand.protocol.transaction import View
     from sim_ports import ActorPorts
 
 PARTITION = "p"
@@ -224,7 +226,10 @@ def plan(
         for group in groups
     }
 
-    def still_valid(now) -> None:
+    def still_valid(now: View) -> None:
+        taken = {key for one in now.fold.open if is_service(one) for key in one.groups or ()}
+        if taken & {(PARTITION, group) for group in groups}:
+            raise Conflict(f"{', '.join(groups)}: another instant is about to change them")
         if now.known_until != known:
             raise Conflict(f"{now.known_until} completed while the plan was made; plan again")
 
@@ -244,6 +249,11 @@ def _instant(path: str) -> str:
     if name.startswith("."):
         return name.partition("_")[2].partition(".")[0]
     return name.rpartition("_")[2].partition(".")[0]
+
+
+def is_service(record: InstantRecord) -> bool:
+    """Whether an instant is a plan to rewrite data."""
+    return record.plan is not None and record.plan.action in OPERATIONS
 
 
 def plan_document(

@@ -53,12 +53,16 @@ def all_checkers(
         JournalIsLegal,
         EndsOnce,
         NamedFilesExist,
-        partial(OnlyOlderAttemptsFall, *foreign),
+        partial(OnlyOlderAttemptsFall, *_and_successors(foreign)),
         NoStrayFiles,
-        partial(SnapshotIsRight, before, tuple(ingesters)),
+        partial(SnapshotIsRight, before, _and_successors(ingesters)),
         partial(TimelineAgrees, *healers),
         partial(AllIsWell, *healers),
     ]
     if sane and not (faults.pauses or faults.expiries or faults.clock_jumps):
         found.append(OneAttemptAtATime)
     return found
+
+
+def _and_successors(actors: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for actor in actors for name in (actor, f"{actor}.2"))

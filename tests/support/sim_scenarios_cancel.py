@@ -112,6 +112,7 @@ def cast(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
         checkers=all_checkers(begun, faults, ingesters=("i",)),
         faults=faults,
         healers=HEALERS,
+        successors=begun is not INFLIGHT,
     )
 
 

@@ -227,7 +227,7 @@ def _():
 @guard(
     "a foreign file of the same name is not ours",
     "java writes, we compact deep",
-    "java writes, we write deep",
+    "java writes, we write the same group deep",
 )
 def _():
     yield answering(publishing, "is_ours", True)

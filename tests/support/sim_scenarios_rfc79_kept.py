@@ -121,6 +121,7 @@ def kept(row: str, action: Action, faults: FaultBudget, *, suffix: str = "") -> 
         checkers=[*all_checkers(begun, faults), partial(AtMostOneCompletes, begun)],
         faults=faults,
         healers=HEALERS,
+        successors=row != "B",
     )
 
 

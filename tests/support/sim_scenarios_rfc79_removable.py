@@ -151,6 +151,7 @@ def removable(row: str, action: Action, faults: FaultBudget, *, suffix: str = ""
         ],
         faults=faults,
         healers=HEALERS,
+        successors=row != "B",
     )
 
 

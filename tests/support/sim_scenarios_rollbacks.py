@@ -237,6 +237,7 @@ def cast(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
         ],
         faults=faults,
         healers=HEALERS,
+        successors=begun is not PREPARED,
     )
 
 

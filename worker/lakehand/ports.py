@@ -256,8 +256,9 @@ class Store(Protocol):
     def discard_area(self, area: str) -> None:
         """Drop everything staged in ``area`` or below, as far as the adapter stages in files.
 
-        For what a crash left of an instant that has ended, without anybody knowing its handle. Where staging is an open upload
-        that cannot be listed (S3, GCS), nothing happens: the bucket's rule ends such uploads.
+        For what a crash left of an instant that has ended, without anybody knowing its handle.
+        Where staging is an open upload that cannot be listed (S3, GCS), nothing happens: the
+        bucket's rule ends such uploads.
         """
 
 

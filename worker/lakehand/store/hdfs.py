@@ -273,7 +273,8 @@ class HdfsStore:
         folder = self._absolute(paths.checked_area(area))
         with contextlib.suppress(FileNotFoundError), translated(area):
             self._client.delete(folder, recursive=True)
-            if folder.endswith("/.staging"):
+        if folder.endswith("/.staging"):
+            with contextlib.suppress(FileNotFoundError, Unavailable), translated(area):
                 self._client.delete(folder.rpartition("/")[0], recursive=False)
 
     # Helpers
