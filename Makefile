@@ -82,6 +82,8 @@ golden: $(READY) ## make the golden tables again with Apache Hudi (needs a JVM a
 docs: $(READY) ## write the generated parts of docs/
 	$(BIN)/python tests/support/journal_diagram.py --write
 	$(BIN)/python tests/support/conflict_tables.py --write
+	$(BIN)/python tests/support/store_calls.py --write
+	$(BIN)/python tests/support/cli_examples.py --write
 
 requirements: $(READY) ## write docs/requirements-proof.md: which test proves which requirement
 	$(BIN)/python tests/support/requirements.py --write

@@ -19,16 +19,19 @@ from sim_scenarios_foreign import (
     situation,
 )
 
+SIM_1 = pytest.mark.xfail(strict=True, reason="sim-1: a young rollback of Java's is executed")
 
-@pytest.mark.parametrize("name", CASTS)
+
+@pytest.mark.req("B-38")
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=SIM_1 if name == "java cleans, we clean" else ()) for name in CASTS],
+)
 def test_all_promises_hold_beside_a_foreign_writer(name):
     explored(beside(name, SWITCHES))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["java writes, we write the same group", "java cleans, we write", "java archives, we compact"],
-)
+@pytest.mark.parametrize("name", ["java cleans, we write", "java archives, we compact"])
 def test_one_of_them_may_die_at_any_write(name):
     explored(beside(name, CRASH))
 

@@ -1,7 +1,8 @@
 """RFC-79's scenario tables, by name: which worker may succeed, and how the others fail.
 
-Every row is explored for every service over all interleavings with two preemptions, and for one
-service with a crash or a pause, for ever or not, at every store call. ``make sim`` goes deeper.
+Every row is explored for every service over all interleavings with two preemptions (or one), and
+for one service with a crash or a pause, for ever or not, at every store call. ``run.py`` goes
+deeper.
 """
 
 from __future__ import annotations
@@ -46,14 +47,15 @@ def test_one_of_them_may_die_or_sleep_at_any_call(row, action):
 @pytest.mark.parametrize("action", REMOVABLE)
 @pytest.mark.parametrize("row", ROWS_REMOVABLE)
 def test_workers_share_a_removable_plan(row, action):
-    explored(removable(row, action, SWITCHES))
+    few = row[0] in "DE" and action is Action.LOG_COMPACTION
+    explored(removable(row, action, FaultBudget(preemptions=1) if few else SWITCHES))
 
 
-@pytest.mark.parametrize("row", ["A", "D old", "E old"])
+@pytest.mark.parametrize("row", ["A", "E old"])
 def test_one_of_them_may_die_or_sleep_at_any_call_of_a_removable_plan(row):
     explored(removable(row, REMOVABLE[len(row) % 2], TROUBLE))
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ["B", "C", "D young", "D old", "E young"])
 def test_one_of_them_may_die_at_any_write_of_a_removable_plan(row):
     explored(removable(row, REMOVABLE[len(row) % 2], CRASH))

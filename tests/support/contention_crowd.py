@@ -160,6 +160,7 @@ class Crowd:
             "fate": self._fate(),
         }
         pid = self.nursery.order(fork=task)
+        assert pid > 1, "the nursery's answers are out of step; signals would hit others"
         self.living[pid] = name
         if task["fate"]["kind"] != "stop":
             self.stoppable.add(pid)

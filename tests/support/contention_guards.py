@@ -42,15 +42,8 @@ def _legal_moves() -> None:
 
 
 def _staging_discarded() -> None:
-    """What is staged is left to be promoted later."""
-
-    def remove(bench: Any, left: Any) -> tuple[str, ...]:
-        paths = tuple(sorted({one.path for one in left if not one.is_shared}))
-        for path in paths:
-            bench.store.delete(path)
-        return paths
-
-    leftovers.remove = remove
+    """What a replaced attempt staged is left, to be promoted later."""
+    leftovers.discard = _nothing
 
 
 def _still_there() -> None:

@@ -9,47 +9,50 @@ An actor returns an ``Act``: what it did to which instant, and how that ended.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import kernel_tables
 from lakehand.core.instants import Action, Instant, State
-from lakehand.core.markers import Marker, MarkerKind, write_token
 from lakehand.core.table_kinds import TableVersion
 from lakehand.errors import Conflict, LakehandError, PlanCancelled
-from lakehand.formats import commit_metadata
-from lakehand.formats.commit_metadata import CommitMetadata, WriteOperation, WriteStat
+from lakehand.formats.commit_metadata import WriteOperation
 from lakehand.formats.plans import clustering, compaction
 from lakehand.protocol import (
     cancelling,
     claiming,
     committing,
     failed_writes,
-    leftovers,
     planning,
     rolling_back,
-    staging,
     writing,
 )
 from lakehand.protocol.heartbeats import Heartbeat
 from lakehand.protocol.planning import PlanRequest
-from lakehand.protocol.timeline_loader import instant_path, load_timeline
+from lakehand.protocol.timeline_loader import instant_path
 from lakehand.protocol.transaction import load_view
 from lakehand.protocol.workbench import ProtocolSettings, Workbench
-from lakehand.store.memory import MemoryStore
+from sim_actors_data import (
+    PARTITION,
+    config,
+    current_groups,
+    instant_of,
+    metadata_of,
+    plan_document,
+    rows_in,
+    stage_rows,
+    stat_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from lakehand.core.journal import InstantRecord
     from lakehand.core.journal_entries import StagedFile
-    from lakehand.core.table_config import TableConfig
-    from lakehand.ports import Store
     from lakehand.protocol.claiming import Attempt
     from lakehand.protocol.transaction import View
     from sim_ports import ActorPorts
 
-PARTITION = "p"
 OPERATIONS = {
     Action.COMPACTION: WriteOperation.COMPACT,
     Action.LOG_COMPACTION: WriteOperation.LOG_COMPACT,
@@ -65,12 +68,6 @@ class Act:
     time: str
     end: str
     rows: tuple[str, ...] = ()
-
-
-@cache
-def config(version: TableVersion = TableVersion.NINE) -> TableConfig:
-    """Return the configuration that every table of the simulator has."""
-    return kernel_tables.create(MemoryStore(), version)
 
 
 def worker(
@@ -101,53 +98,6 @@ def tried(what: str, time: str, action: Callable[[], str], rows: tuple[str, ...]
         return Act(what, time, type(error).__name__, rows)
 
 
-# -- data files
-
-
-def rows_in(content: bytes) -> frozenset[str]:
-    """Return the rows of a data file."""
-    return frozenset(content.decode().split(","))
-
-
-def stage_rows(
-    bench: Workbench, attempt: Attempt, group: str, rows: frozenset[str], *, log: bool
-) -> StagedFile:
-    """Stage a base or log file as a task does: begin marker first, then the bytes."""
-    token = write_token(0, attempt.epoch, 0)
-    name = f".{group}_{attempt.time}.log.1_{token}" if log else f"{group}_{token}_{attempt.time}"
-    path = f"{PARTITION}/{name}" if log else f"{PARTITION}/{name}.parquet"
-    kind = MarkerKind.APPEND if log else MarkerKind.CREATE
-    content = ",".join(sorted(rows)).encode()
-    with bench.store.stage(path, area=staging.area(attempt.time, attempt.epoch)) as writer:
-        leftovers.begin_file(bench.store, attempt.time, Marker(path, kind), writer.staged)
-        writer.write(content)
-        writer.close()
-        return staging.as_decided(writer.staged, digest=staging.digest_of(content))
-
-
-def stat_of(path: str) -> WriteStat:
-    """Return the write stat of a data file, by its name."""
-    name = path.rpartition("/")[2]
-    group = name.lstrip(".").partition("_")[0]
-    return WriteStat(file_id=group, path=path, partition_path=PARTITION)
-
-
-def metadata_of(
-    paths: tuple[str, ...],
-    operation: WriteOperation,
-    *,
-    replaced: tuple[str, ...] | None = None,
-    version: TableVersion = TableVersion.NINE,
-) -> bytes:
-    """Return the completed file of a write; ``replaced``: the groups that it replaces."""
-    value = CommitMetadata(
-        partition_to_write_stats={PARTITION: tuple(map(stat_of, paths))} if paths else {},
-        operation_type=operation.value,
-        partition_to_replace_file_ids=None if replaced is None else {PARTITION: replaced},
-    )
-    return commit_metadata.encode(value, version=int(version))
-
-
 # -- ingestion
 
 
@@ -157,21 +107,6 @@ def begin_ingestion(bench: Workbench, groups: tuple[str, ...]) -> Attempt:
     assert isinstance(attempt, claiming.Attempt)
     kernel_tables.show_groups(bench, attempt, groups)
     return attempt
-
-
-def current_groups(store: Store, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """Return where the rows of the groups are now: a clustering moves them from f1 to f1c.
-
-    Asked after the write was requested, as an index look-up is: what completes later is news to
-    the judge.
-    """
-    timeline = load_timeline(store, config())
-    moved: set[str] = set()
-    for instant in timeline.completed_replaces:
-        content = store.get(instant_path(config(), instant)).content
-        metadata = commit_metadata.decode(content, where=instant.time)
-        moved.update((metadata.partition_to_replace_file_ids or {}).get(PARTITION, ()))
-    return tuple(f"{group}c" if group in moved else group for group in groups)
 
 
 def finish_ingestion(bench: Workbench, attempt: Attempt, row: str) -> Instant:
@@ -221,7 +156,7 @@ def plan(
         group: tuple(
             info.path
             for info in sorted(bench.store.walk(PARTITION))
-            if stat_of(info.path).file_id == group and _instant(info.path) in seen
+            if stat_of(info.path).file_id == group and instant_of(info.path) in seen
         )
         for group in groups
     }
@@ -244,44 +179,9 @@ def plan(
     return planning.schedule(bench, request)
 
 
-def _instant(path: str) -> str:
-    name = path.rpartition("/")[2]
-    if name.startswith("."):
-        return name.partition("_")[2].partition(".")[0]
-    return name.rpartition("_")[2].partition(".")[0]
-
-
 def is_service(record: InstantRecord) -> bool:
     """Whether an instant is a plan to rewrite data."""
     return record.plan is not None and record.plan.action in OPERATIONS
-
-
-def plan_document(
-    action: Action, inputs: Mapping[str, tuple[str, ...]], extra: Mapping[str, str]
-) -> bytes:
-    """Return the requested file of a service."""
-    if action is Action.CLUSTERING:
-        slices = tuple(
-            clustering.ClusteringSlice(
-                file_id=group, partition_path=PARTITION, delta_file_paths=paths
-            )
-            for group, paths in inputs.items()
-        )
-        made = clustering.ClusteringPlan(input_groups=(clustering.ClusteringGroup(slices=slices),))
-        return clustering.encode(
-            clustering.RequestedReplace(
-                operation_type="CLUSTER", clustering_plan=made, extra_metadata=dict(extra)
-            )
-        )
-    operations = tuple(
-        compaction.CompactionOperation(
-            base_instant_time="0", file_id=group, partition_path=PARTITION, delta_file_paths=paths
-        )
-        for group, paths in inputs.items()
-    )
-    return compaction.encode(
-        compaction.CompactionPlan(operations=operations, extra_metadata=dict(extra))
-    )
 
 
 def inputs_of(bench: Workbench, action: Action, time: str) -> dict[str, tuple[str, ...]]:

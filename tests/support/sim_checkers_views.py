@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from lakehand.core import file_slices, markers
 from lakehand.core.file_slices import FileEntry
-from lakehand.core.instants import Instant
 from lakehand.core.timeline import Timeline
 from lakehand.errors import LakehandError
 from lakehand.formats import commit_metadata, instant_names
-from sim_actors import PARTITION, rows_in
+from sim_actors_data import PARTITION, rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lakehand.core.instants import Instant
     from lakehand.formats.commit_metadata import CommitMetadata
     from sim_world import World
 

@@ -20,7 +20,8 @@ from lakehand.formats.lsm_timeline import HistoryEntry
 from lakehand.formats.plans import rollback
 from lakehand.protocol import lsm_timeline
 from lakehand.protocol.timeline_loader import instant_path, load_timeline
-from sim_actors import PARTITION, Act, config, current_groups, metadata_of, rows_in, tried
+from sim_actors import Act, tried
+from sim_actors_data import PARTITION, config, current_groups, metadata_of, rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

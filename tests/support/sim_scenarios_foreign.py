@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakehand.core.instants import Action
-from sim_actors import clean, executor, ingester
+from sim_actors import canceller, clean, executor, ingester
 from sim_actors_beginnings import Beginning, Maker
 from sim_calls import FaultBudget
 from sim_checkers_all import PATIENT_HEALERS, all_checkers
@@ -36,6 +36,7 @@ def old_rows(maker: Maker) -> None:
 
 COMPACTION = Beginning(partial(requested, Action.COMPACTION))
 CLUSTERING = Beginning(partial(requested, Action.CLUSTERING))
+CANCELLABLE = Beginning(partial(requested, Action.CLUSTERING, cancellable=True))
 OLD_ROWS = Beginning(old_rows)
 
 java_writes = partial(foreign_ingest, group="f1", row=JAVA)
@@ -48,6 +49,14 @@ CASTS: Mapping[str, Cast] = {
     "java writes, we compact": (COMPACTION, {JAVA: java_writes, "x": executor(COMPACTION.time)}),
     "java writes, we cluster": (CLUSTERING, {JAVA: java_writes, "x": executor(CLUSTERING.time)}),
     "java writes, we clean": (FAILED, {JAVA: java_writes, "k": clean}),
+    "java writes, we cancel and execute": (
+        CANCELLABLE,
+        {
+            JAVA: java_writes,
+            "c": canceller(CANCELLABLE.time),
+            "x": executor(CANCELLABLE.time),
+        },
+    ),
     "java cleans, we write": (FAILED, {JAVA: foreign_clean, "i": ingester("f1")}),
     "java cleans, we clean": (FAILED, {JAVA: foreign_clean, "k": clean}),
     "java archives, we write": (TWO_ROWS, {JAVA: foreign_archive, "i": ingester("f1")}),
@@ -57,6 +66,7 @@ CASTS: Mapping[str, Cast] = {
 SWITCHES = FaultBudget(preemptions=1)
 CRASH = FaultBudget(preemptions=0, crashes=1)
 DEEP = FaultBudget(preemptions=1, crashes=1)
+SLEEP = FaultBudget(preemptions=0, pauses=1)
 TWO_HOLDERS = FaultBudget(preemptions=1, expiries=1)
 
 ENDS_ONCE = "an instant ends once"
@@ -75,16 +85,13 @@ WEAKENED: Mapping[str, tuple[str, FaultBudget, frozenset[str]]] = {
         SWITCHES,
         frozenset({ENDS_ONCE, NO_STRAYS, SNAPSHOT, ONE_ATTEMPT}),
     ),
-    "Java and we execute one rollback of Java's": (
+    "Java slept over a rollback of its own, and we executed it": (
         "java cleans, we clean",
-        SWITCHES,
+        SLEEP,
         frozenset({ENDS_ONCE}),
     ),
 }
 """Where promises weaken beside a foreign writer: how to get there, and the checkers that fail."""
-
-HOLDS = tuple(name for name in CASTS if name != "java cleans, we clean")
-"""Where all promises hold, as long as the lock has one holder."""
 
 
 def situation(name: str, faults: FaultBudget) -> Scenario:

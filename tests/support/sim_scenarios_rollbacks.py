@@ -16,16 +16,15 @@ from sim_actors import (
     clean,
     executor,
     ingester,
-    metadata_of,
     plan,
     resumed,
     roller,
-    stage_rows,
     stage_service,
     tried,
     worker,
 )
 from sim_actors_beginnings import HOUR_MS, Beginning, Maker
+from sim_actors_data import metadata_of, stage_rows
 from sim_calls import FaultBudget
 from sim_checkers_all import HEALERS, all_checkers
 from sim_checkers_journal import history

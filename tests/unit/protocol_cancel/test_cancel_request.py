@@ -134,7 +134,7 @@ def test_a_request_makes_no_file_where_there_is_nothing_to_cancel(version):
     request(table, aborted)
     cancelling.execute_cancel(table.worker(), aborted)
     firm = planning.schedule(table.worker(), service("f1"))
-    removable = planning.schedule(table.worker(), service("f1", removable=True))
+    removable = planning.schedule(table.worker(), service("f2", removable=True))
     write = begin_ingestion(table.worker(), "f5").time
     expected = {
         committed: AlreadyCommitted,

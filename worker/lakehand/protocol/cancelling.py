@@ -105,7 +105,7 @@ def execute_cancel(bench: Workbench, time: str, *, own: Heartbeat | None = None)
             tx.decide(lambda view: _abort(bench, view, time, heartbeat.epoch, plan))
     finally:
         heartbeat.remove()
-    leftovers.forget(bench, leftovers.find(bench, time, was_foreign=False))
+    leftovers.forget(bench, time, leftovers.find(bench, time, was_foreign=False))
 
 
 def _claim(

@@ -159,7 +159,8 @@ def finish(bench: Workbench, attempt: Attempt) -> None:
     """
     attempt.heartbeat.remove()
     with suppress(Unavailable, Corrupt):
-        leftovers.forget(bench, leftovers.find(bench, attempt.time, was_foreign=False))
+        left = leftovers.find(bench, attempt.time, was_foreign=False)
+        leftovers.forget(bench, attempt.time, left)
 
 
 def give_up(bench: Workbench, attempt: Attempt, files: tuple[StagedFile, ...] = ()) -> None:

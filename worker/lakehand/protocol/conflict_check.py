@@ -17,7 +17,7 @@ from lakehand.protocol import footprint_reader, heartbeats, traces
 from lakehand.protocol.publishing import is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lakehand.core.conflicts import Judgement
     from lakehand.core.journal import InstantRecord
@@ -62,6 +62,12 @@ def look(bench: Workbench, view: View, attempt: Attempt) -> Judgement:
     return conflicts.judge(mine, _others(bench, view, attempt), bench.strategy)
 
 
+def pending_plans(bench: Workbench, view: View) -> tuple[Other, ...]:
+    """Return every table service's plan that may still commit."""
+    others = (_pending(bench, view, one, lambda _: True) for one in view.timeline.pending_writes)
+    return tuple(one for one in others if one.is_pending_service)
+
+
 def _mine(view: View, attempt: Attempt) -> Mine:
     return Mine(
         time=attempt.time,
@@ -94,7 +100,7 @@ def _others(bench: Workbench, view: View, attempt: Attempt) -> Iterator[Other]:
             if instant.action in WRITE_ACTIONS and _may_be_news(instant, attempt):
                 yield _completed(bench, view, instant)
         elif instant.is_pending and instant in view.timeline.pending_writes:
-            yield _pending(bench, view, instant, beats)
+            yield _pending(bench, view, instant, beats.is_live)
 
 
 def _may_be_news(instant: Instant, attempt: Attempt) -> bool:
@@ -117,7 +123,9 @@ def _completed(bench: Workbench, view: View, instant: Instant) -> Other:
     )
 
 
-def _pending(bench: Workbench, view: View, instant: Instant, beats: _Beats) -> Other:
+def _pending(
+    bench: Workbench, view: View, instant: Instant, is_live: Callable[[str], bool]
+) -> Other:
     record = view.fold.record(instant.time)
     is_foreign = record.epoch == 0 and instant.state is State.INFLIGHT
     is_service = traces.is_service_plan(bench, view, instant)
@@ -130,7 +138,7 @@ def _pending(bench: Workbench, view: View, instant: Instant, beats: _Beats) -> O
     return Other(
         time=instant.time,
         action=instant.action,
-        standing=_standing(instant, record, beats),
+        standing=_standing(instant, record, is_live),
         footprint=footprint_reader.of_pending(bench, view, instant, record, is_service=is_service),
         is_table_service=is_service,
         cancellable=cancellable,
@@ -138,12 +146,12 @@ def _pending(bench: Workbench, view: View, instant: Instant, beats: _Beats) -> O
     )
 
 
-def _standing(instant: Instant, record: InstantRecord, beats: _Beats) -> Standing:
+def _standing(instant: Instant, record: InstantRecord, is_live: Callable[[str], bool]) -> Standing:
     if record.standing in _NEVER_COMMITS:
         return _NEVER_COMMITS[record.standing]
     if instant.state is State.REQUESTED:
         return Standing.REQUESTED
-    return Standing.INFLIGHT_LIVE if beats.is_live(record.beat) else Standing.INFLIGHT_EXPIRED
+    return Standing.INFLIGHT_LIVE if is_live(record.beat) else Standing.INFLIGHT_EXPIRED
 
 
 def _rollbacks(bench: Workbench, view: View, instant: Instant) -> Iterator[Other]:

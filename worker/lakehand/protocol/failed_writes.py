@@ -31,7 +31,6 @@ from lakehand.protocol import (
     leftovers,
     publishing,
     rolling_back,
-    staging,
     traces,
 )
 from lakehand.protocol.staging import TEMP
@@ -264,8 +263,7 @@ def sweep(bench: Workbench) -> tuple[str, ...]:
     for time in swept:
         left = leftovers.find(bench, time, was_foreign=False)
         leftovers.remove(bench, strays(bench, view, time, left.files))
-        leftovers.forget(bench, left)
-        bench.store.discard_area(staging.all_areas(time))
+        leftovers.forget(bench, time, left)
         bench.store.delete(heartbeats.path_of(time))
         bench.store.delete(publishing.cancel_path(time))
     return swept

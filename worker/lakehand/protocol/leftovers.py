@@ -18,7 +18,7 @@ from lakehand.core.file_slices import FIRST_VERSION_BY_COMPLETION
 from lakehand.errors import Corrupt, NotFound
 from lakehand.formats import manifest_document
 from lakehand.ports import Staged
-from lakehand.protocol.staging import TEMP, as_decided, discard
+from lakehand.protocol.staging import TEMP, all_areas, as_decided, discard
 
 if TYPE_CHECKING:
     from lakehand.core.journal_entries import StagedFile
@@ -183,7 +183,7 @@ def discard_prepared(bench: Workbench, time: str) -> None:
             discard(bench.store, file)
 
 
-def forget(bench: Workbench, left: Leftovers) -> None:
+def forget(bench: Workbench, time: str, left: Leftovers) -> None:
     """Clear away what told of an instant's attempts, once it has ended and that is published.
 
     Every stage is discarded: what was chosen is promoted, and so out of reach.
@@ -193,3 +193,4 @@ def forget(bench: Workbench, left: Leftovers) -> None:
             discard(bench.store, one.staged)
     for path in left.documents:
         bench.store.delete(path)
+    bench.store.discard_area(all_areas(time))

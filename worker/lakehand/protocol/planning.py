@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakehand.core.footprints import FileGroupKey, Footprint
 from lakehand.core.instants import Action, Instant, State
 from lakehand.core.journal_entries import CancellationPolicy, GroupKey, Plan, RollbackTarget, RunKey
 from lakehand.core.plan_flags import PlanFlags, to_extra_metadata
-from lakehand.errors import Invalid, Unsupported
+from lakehand.errors import Conflict, Invalid, Unsupported
 from lakehand.protocol import staging
+from lakehand.protocol.conflict_check import pending_plans
 from lakehand.protocol.timeline_loader import instant_path
 from lakehand.protocol.transaction import Append, Done, View, transaction
 
@@ -62,8 +64,27 @@ def _schedule(view: View, request: PlanRequest) -> Done[str] | Append[str]:
         return Done(known)
     if request.still_valid is not None:
         request.still_valid(view)
+    require_free_groups(view, request)
     plan = draw_plan(view, request, is_ingestion=False)
     return Append(plan, plan.time)
+
+
+def require_free_groups(view: View, request: PlanRequest) -> None:
+    """Refuse a plan of file groups that another pending plan has: one of the two could never end.
+
+    Cancellable plans may share a group with any other: one of the two cancels the other, or itself.
+    """
+    for other in pending_plans(view.bench, view):
+        if request.cancellable or other.cancellable:
+            continue
+        groups = frozenset(FileGroupKey(*group) for group in request.groups)
+        shared = Footprint(groups).shared_with(other.footprint) if groups else frozenset()
+        if shared:
+            first = min(shared)
+            raise Conflict(
+                f"the pending {other.action.value} {other.time} has {first.partition}/"
+                f"{first.file_id}: leave its file groups out of the plan, or wait for it"
+            )
 
 
 def request_rollback(tx: Transaction, target: RollbackTarget, content: bytes) -> str:

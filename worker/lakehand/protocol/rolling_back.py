@@ -112,7 +112,8 @@ def execute_rollback(bench: Workbench, rollback: str, *, despite_live: bool = Fa
     finally:
         claimed.heartbeat.remove()
     if end is RollbackEnd.REMOVED:
-        leftovers.forget(bench, leftovers.find(bench, claimed.target, was_foreign=False))
+        left = leftovers.find(bench, claimed.target, was_foreign=False)
+        leftovers.forget(bench, claimed.target, left)
     return end
 
 

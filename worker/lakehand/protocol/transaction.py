@@ -14,6 +14,7 @@ are discarded when it is sure that the entry naming them was not appended, and o
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from lakehand.ports import HeldLock
     from lakehand.protocol.heartbeats import Heartbeat
     from lakehand.protocol.workbench import Workbench
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -127,6 +130,13 @@ class View:
     def _require_sane_clock(self, now: str, last: str) -> None:
         """Refuse to write into the future. Where summer time ends, an hour comes twice."""
         ahead_s = (parse_instant_time(last) - parse_instant_time(now)) / 1000
+        if ahead_s >= 1:
+            _log.warning(
+                "%s: the store's clock is %.0f s behind the table's last time %s",
+                self.bench.store.uri,
+                ahead_s,
+                last,
+            )
         twice_s = 0 if self.bench.zone is UTC else 3600
         if ahead_s > self.bench.settings.max_clock_skew_s + twice_s:
             raise ClockAhead(
