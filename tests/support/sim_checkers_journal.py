@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakehand.core.instants import State
 from lakehand.core.journal import Fold
-from lakehand.core.journal_entries import Checkpoint, Claim, Entry, staged_by
+from lakehand.core.journal_entries import Checkpoint, Claim, Entry
 from lakehand.core.journal_moves import Standing, moves_of
 from lakehand.errors import LakehandError
 from lakehand.formats import journal_document
@@ -43,11 +43,6 @@ class History:
     def tail(self) -> int:
         """The sequence of the last entry."""
         return len(self.entries)
-
-    @property
-    def places(self) -> frozenset[str]:
-        """Where everything is staged that an entry names."""
-        return frozenset(file.place for one in self.entries for file in staged_by(one.body))
 
 
 _EMPTY = History()

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from sim_actors import Act
@@ -29,9 +28,7 @@ NOTHING_IN = (
     MANIFESTS,
     ".hoodie/.lakehand/marks/",
 )
-_MARKERS = (".CREATE", ".APPEND", ".MERGE")
-_NOWHERE = '{"place": ""}'
-_FINISHED = frozenset({"completed", "already"})
+_FINISHED = frozenset({"completed", "already", "PlanCancelled"})
 
 
 class OneAttemptAtATime:
@@ -82,8 +79,6 @@ def _work_on(world: World, call: Call) -> tuple[str, int] | None:
 
 class _State(NamedTuple):
     history: int = 0
-    announced: frozenset[str] = frozenset()
-    """Where files are staged that a begin marker tells of."""
     disturbed: bool = False
 
 
@@ -113,15 +108,7 @@ class AllIsWell:
         return self._healed(world, state)
 
     def _learn(self, world: World, state: _State) -> _State:
-        step, call = world.last.step, world.last.call
-        if (
-            call.path.startswith(TEMP)
-            and call.path.endswith(_MARKERS)
-            and call.path in world.objects
-        ):
-            place = json.loads(world.objects[call.path].content or _NOWHERE)["place"]
-            state = state._replace(announced=state.announced | {place})
-        who = step.who.partition("/")[0]
+        who = world.last.step.who.partition("/")[0]
         healing = any(one in world.results for one in self._healers)
         if healing and who not in self._healers:
             state = state._replace(disturbed=True)
@@ -154,8 +141,12 @@ class AllIsWell:
         return f"still held: {', '.join(held)}" if held else None
 
     def _staged(self, world: World, state: _State) -> str | None:
-        told = state.announced | history(world, state.history).places
-        left = [f"{place} for {world.staged[place].final}" for place in told & world.staged.keys()]
+        known = history(world, state.history).claims  # rollbacks have none: theirs is small
+        left = [
+            f"{place} for {file.final}"
+            for place, file in world.staged.items()
+            if place.startswith(TEMP) and place[len(TEMP) :].partition("/")[0] in known
+        ]
         return f"still staged: {', '.join(sorted(left))}" if left else None
 
     def _not_finished(self, world: World) -> str | None:

@@ -45,6 +45,8 @@ class Java:
     """One foreign process."""
 
     ports: ActorPorts
+    prefers_writers: bool = False
+    """Hudi's strategy that lets ingestion go before a pending clustering."""
 
     # -- the timeline
 
@@ -109,7 +111,7 @@ class Java:
             if instant.time not in seen and group in self._groups(instant):
                 raise WriteConflict(f"{time} conflicts with {instant.time}")
         for instant in now.pending:
-            if instant.action is Action.CLUSTERING:  # read from its plan; one group is enough here
+            if instant.action is Action.CLUSTERING and not self.prefers_writers:
                 raise WriteConflict(f"{time} conflicts with the pending clustering {instant.time}")
 
     def _groups(self, instant: Instant) -> frozenset[str]:
@@ -121,9 +123,11 @@ class Java:
         return frozenset({*written, *replaced})
 
 
-def foreign_ingest(ports: ActorPorts, *, group: str, row: str) -> Act:
+def foreign_ingest(
+    ports: ActorPorts, *, group: str, row: str, prefers_writers: bool = False
+) -> Act:
     """Write one row as a Spark writer with optimistic concurrency control does."""
-    java = Java(ports)
+    java = Java(ports, prefers_writers)
     held = java.lock()
     try:
         timeline = java.timeline()

@@ -48,6 +48,10 @@ CASTS: Mapping[str, Cast] = {
     ),
     "java writes, we compact": (COMPACTION, {JAVA: java_writes, "x": executor(COMPACTION.time)}),
     "java writes, we cluster": (CLUSTERING, {JAVA: java_writes, "x": executor(CLUSTERING.time)}),
+    "java goes before clustering, we cluster": (
+        CANCELLABLE,
+        {JAVA: partial(java_writes, prefers_writers=True), "x": executor(CANCELLABLE.time)},
+    ),
     "java writes, we clean": (FAILED, {JAVA: java_writes, "k": clean}),
     "java writes, we cancel and execute": (
         CANCELLABLE,
@@ -79,6 +83,11 @@ WEAKENED: Mapping[str, tuple[str, FaultBudget, frozenset[str]]] = {
         "java writes, we write the same group",
         TWO_HOLDERS,
         frozenset({NO_STRAYS, SNAPSHOT}),
+    ),
+    "the lock is held by two, and Java commits between our listing and our publishing": (
+        "java goes before clustering, we cluster",
+        TWO_HOLDERS,
+        frozenset({SNAPSHOT}),
     ),
     "Java executes a plan of ours": (
         "java executes our plan",

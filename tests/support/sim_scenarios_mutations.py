@@ -16,7 +16,7 @@ from unittest.mock import patch
 import sim_effects
 from lakehand.core import journal, journal_moves
 from lakehand.core.instants import format_instant_time
-from lakehand.core.journal_entries import Abort, Cancel, Commit, Prepare, RolledBack
+from lakehand.core.journal_entries import Abort, Cancel, Claim, Commit, Prepare, RolledBack
 from lakehand.core.journal_moves import Move, Standing
 from lakehand.formats import manifest_document
 from lakehand.formats.manifest_document import Manifest
@@ -133,7 +133,7 @@ def _():
     yield from without(transaction, "require_lock")
 
 
-@guard("the same lock provider")
+@guard("the same lock provider", "a worker with another lock")
 def _():
     yield from without(transaction, "require_provider")
 
@@ -224,13 +224,10 @@ def _():
     yield patch.object(publishing, "_give_up", lambda _bench, _view, _body, overtaken: overtaken)
 
 
-@guard(
-    "a foreign file of the same name is not ours",
-    "java writes, we compact deep",
-    "java writes, we write the same group deep",
-)
+@guard("a foreign file of the same name is not ours", "a foreign file has our plan's name")
 def _():
     yield answering(publishing, "is_ours", True)
+    yield from without(claiming, "require_own_plan")
 
 
 @guard(
@@ -289,8 +286,7 @@ def _():
 
 @guard(
     "the heartbeat begins before anybody can see the instant",
-    "decision: a writer and clean deep",
-    "rfc79 removable D old clustering deep",
+    "java decides before the lock, we write",
 )
 def _():
     def publish_first(tx, entry, decision):
@@ -313,7 +309,7 @@ def _():
     yield patch.object(heartbeats.Heartbeat, "_take_over", put)
 
 
-@guard("an expired heartbeat is not revived", "takeover while the zombie promotes deep")
+@guard("an expired heartbeat is not revived", "java decides before the lock, we are slow")
 def _():
     yield answering(heartbeats.Heartbeat, "_expired", False)
 
@@ -346,6 +342,8 @@ def _():
 @guard("epoch in commit", "takeover while the zombie promotes deep", "rfc79 kept C compaction deep")
 def _():
     yield from without(committing, "require_last_claim", "require_prepared")
+    yield from without(heartbeats.Heartbeat, "require_alive")  # it would look at the epoch too
+    yield from without(journal, "_require_manifest")
     yield epochs_unchecked(Commit)
 
 
@@ -460,23 +458,24 @@ def _():
     yield also_legal(Standing.CANCELLED, COMMIT=Standing.COMMITTED, PREPARE=Standing.PREPARED)
 
 
-@guard("abort: no live heartbeat", "cancel against execute", "cancel against execute deep")
+@guard("abort: no live heartbeat", "cancel, execute, clean", "cancel, retry, abort")
 def _():
     yield from without(cancelling, "require_not_live")
 
 
 @guard(
     "conflict rules at commit",
-    "decision: a writer and a compaction",
-    "decision: two writers of one group",
+    "java writes, we cluster",
+    "ingestion, cancel and execute",
+    "ingestion cancels by its commit",
 )
 def _():
     yield answering(committing, "require_no_conflict", ())
 
 
-@guard("heartbeat check at commit", "java cleans, we write deep")
+@guard("heartbeat check at commit", "java decides before the lock, we are slow")
 def _():
-    yield from without(heartbeats.Heartbeat, "require_alive")
+    yield from without(heartbeats.Heartbeat, "require_alive", "check")
 
 
 @guard("an open restore forbids everything else", "restore against claim and commit")
@@ -487,4 +486,5 @@ def _():
 @guard("a write that was rolled back does not go on", "decision: a writer and clean deep")
 def _():
     yield from without(writing, "require_still_requested")
-    yield epochs_unchecked(Commit, Prepare)
+    yield also_legal(Standing.REMOVED, CLAIM_EXECUTE=Standing.EXECUTING)
+    yield epochs_unchecked(Claim, Commit, Prepare)
