@@ -18,13 +18,11 @@ from sim_scenarios_foreign import (
     situation,
 )
 
-SIM_1 = pytest.mark.xfail(strict=True, reason="sim-1: a young rollback of Java's is executed")
-
 
 @pytest.mark.req("B-38")
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=SIM_1 if name == "java cleans, we clean" else ()) for name in CASTS],
+    list(CASTS),
 )
 def test_all_promises_hold_beside_a_foreign_writer(name):
     explored(beside(name, SWITCHES))

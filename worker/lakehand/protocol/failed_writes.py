@@ -124,7 +124,9 @@ def _schedule_again(
     if instant is None or not is_failed(bench, tx.view, instant, policy=policy):
         return set()
     eager = policy is FailedWritesPolicy.EAGER
-    return {rolling_back.plan_rollback(bench, tx, time, files, despite_live=eager)}
+    rollback = rolling_back.plan_rollback(bench, tx, time, files, despite_live=eager)
+    # A foreign one that is young is left to its writer; ``pending_rollbacks`` knows the others.
+    return {rollback} if rollback in tx.view.fold.instants else set()
 
 
 def is_failed(

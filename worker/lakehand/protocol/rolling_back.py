@@ -20,7 +20,7 @@ from lakehand.core.markers import Marker, MarkerKind, write_token
 from lakehand.errors import AlreadyCommitted, Conflict, PlanNotFound
 from lakehand.formats import log_records
 from lakehand.ports import PutOutcome
-from lakehand.protocol import leftovers, planning, rollback_files, traces
+from lakehand.protocol import leftovers, planning, rollback_files, staging, traces
 from lakehand.protocol.claiming import stage_inflight
 from lakehand.protocol.heartbeats import Heartbeat, require_not_live
 from lakehand.protocol.transaction import Append, Done, View, transaction
@@ -111,6 +111,7 @@ def execute_rollback(bench: Workbench, rollback: str, *, despite_live: bool = Fa
             end = tx.decide(lambda view: _complete(view, rollback, claimed, removed, commands))
     finally:
         claimed.heartbeat.remove()
+    bench.store.discard_area(staging.all_areas(rollback))
     if end is RollbackEnd.REMOVED:
         left = leftovers.find(bench, claimed.target, was_foreign=False)
         leftovers.forget(bench, claimed.target, left)
