@@ -20,18 +20,10 @@ TROUBLE = FaultBudget(preemptions=0, crashes=1, pauses=1, total=1)
 
 CRASH = FaultBudget(preemptions=0, crashes=1)
 
-KEPT = [
-    pytest.param(row, marks=pytest.mark.req(req, "A-36"))
-    for row, req in zip("ABC", ("A-28", "A-29", "A-30"), strict=True)
-]
-_REMOVABLE_REQ = {"A": "A-31", "B": "A-32", "C": "A-33", "D": "A-34", "E": "A-35"}
-ROWS_REMOVABLE = [
-    pytest.param(row, marks=pytest.mark.req(_REMOVABLE_REQ[row[0]], "A-36")) for row in ROWS
-]
 
-
+@pytest.mark.req("A-28", "A-29", "A-30", "A-36")
 @pytest.mark.parametrize("action", SERVICES)
-@pytest.mark.parametrize("row", KEPT)
+@pytest.mark.parametrize("row", "ABC")
 def test_workers_share_a_plan_that_is_kept(row, action):
     explored(kept(row, action, SWITCHES))
 
@@ -44,8 +36,9 @@ def test_one_of_them_may_die_or_sleep_at_any_call(row, action):
     explored(kept(row, action, TROUBLE))
 
 
+@pytest.mark.req("A-31", "A-32", "A-33", "A-34", "A-35", "A-36")
 @pytest.mark.parametrize("action", REMOVABLE)
-@pytest.mark.parametrize("row", ROWS_REMOVABLE)
+@pytest.mark.parametrize("row", ROWS)
 def test_workers_share_a_removable_plan(row, action):
     few = row[0] in "DE" and action is Action.LOG_COMPACTION
     explored(removable(row, action, FaultBudget(preemptions=1) if few else SWITCHES))

@@ -77,7 +77,7 @@ def decimals(draw, name: str, *, fixed: bool, largest: int = 76) -> Typed:
 
 
 @st.composite
-def types(draw, name: str, depth: int) -> Typed:  # noqa: PLR0911 - one per kind
+def types(draw, name: str, depth: int) -> Typed:
     """Return any type that a Hudi table can have; ``name`` is for its named types."""
     kinds = ["plain"] * 4 + ["decimal", "fixed", "enum"]
     if depth:
