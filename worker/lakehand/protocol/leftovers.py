@@ -174,13 +174,17 @@ def remove(bench: Workbench, left: tuple[Leftover, ...]) -> tuple[str, ...]:
     return paths
 
 
-def discard_prepared(bench: Workbench, time: str) -> None:
-    """Discard all that the instant's manifests name, so that nobody promotes it any more."""
+def discard_stages(bench: Workbench, time: str) -> None:
+    """Discard all that a foreign writer's ending of the instant left staged, as far as it is known.
+
+    So nobody promotes it any more. The markers that told of it may be gone with that ending.
+    """
     folder = manifest_folder(time)
     for name in bench.store.names(folder):
         manifest = read_manifest(bench.store, f"{folder}/{name}")
         for file in () if manifest is None else manifest.files:
             discard(bench.store, file)
+    bench.store.discard_area(all_areas(time))
 
 
 def forget(bench: Workbench, time: str, left: Leftovers) -> None:

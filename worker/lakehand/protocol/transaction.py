@@ -272,7 +272,7 @@ class Transaction:
     def _record_foreign_ends(self) -> None:
         """Write down what foreign writers ended of ours: it counts, and we stop going on."""
         for time, overtaken in traces.foreign_ends(self._bench, self.view):
-            leftovers.discard_prepared(self._bench, time)
+            leftovers.discard_stages(self._bench, time)
             self._void(Void(time, overtaken))
 
     def _publish(self, entry: Entry) -> Overtaken | None:
