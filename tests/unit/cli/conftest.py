@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,3 +51,11 @@ def _disk_table(tmp_path: Path, version: TableVersion) -> DiskTable:
     folder = tmp_path / "trips"
     store = LocalStore(folder)
     return DiskTable(folder, Kernel(store, version, locks=lambda _name: storage_lock(store)))
+
+
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """A background job of a shell ignores SIGINT, and so would every process begun here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -201,6 +201,8 @@ def require_no_foreign_attempt(bench: Workbench, view: View, record: InstantReco
     """Never take over an attempt that no claim of ours explains, unless a person allows it."""
     if record.epoch > 0 or not view.has_inflight(record.time):
         return
+    if bench.journal.refresh().tail != view.fold.tail:
+        raise Conflict(f"somebody decided about {record.time} meanwhile; try again")
     after_s = bench.settings.foreign_takeover_after_s
     age_s = (view.now_ms - parse_instant_time(record.time, bench.zone)) / 1000
     if after_s is None or age_s < after_s:

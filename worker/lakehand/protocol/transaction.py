@@ -272,8 +272,10 @@ class Transaction:
     def _record_foreign_ends(self) -> None:
         """Write down what foreign writers ended of ours: it counts, and we stop going on."""
         for time, overtaken in traces.foreign_ends(self._bench, self.view):
+            if self._append(Void(time, overtaken)) is None:
+                self.begin()  # somebody decided meanwhile: perhaps it was one of us who ended it
+                return
             leftovers.discard_stages(self._bench, time)
-            self._void(Void(time, overtaken))
 
     def _publish(self, entry: Entry) -> Overtaken | None:
         """Publish an entry, or decide, and say, that it was overtaken."""
