@@ -65,7 +65,7 @@ sim: $(READY) ## explore all scenarios of the simulator with random schedules (S
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
 sim-mutations: $(READY) ## take every guard of the protocol out in turn, and see which checker notices
-	$(BIN)/python tests/simulation/mutations.py
+	$(BIN)/python tests/simulation/run.py --mutations --seconds 40
 
 test-interop: $(READY) ## tables written here, read and written on by Apache Hudi in Java and by hudi-rs
 	$(PYTEST) -m java
