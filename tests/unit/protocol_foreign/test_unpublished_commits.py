@@ -7,8 +7,10 @@ import pytest
 from kernel_tables import Kernel, compaction_request, ingest, metadata, show_groups, stage_data
 from lakehand.core.instants import Action, format_instant_time, parse_instant_time
 from lakehand.core.journal_moves import Standing
+from lakehand.errors import WriteConflict
 from lakehand.formats.commit_metadata import WriteOperation
 from lakehand.formats.plans import rollback
+from lakehand.locks.in_process import InProcessLock
 from lakehand.protocol import claiming, committing, planning, writing
 from lakehand.protocol.planning import PlanRequest
 from lakehand.protocol.transaction import load_view
@@ -27,6 +29,18 @@ class DyingStore(MemoryStore):
     def promote(self, staged):
         if self.dies and staged.final.endswith("commit"):
             raise Killed
+        return super().promote(staged)
+
+
+class SleepyStore(MemoryStore):
+    """Lets others do something before a completed file appears."""
+
+    meanwhile = None
+
+    def promote(self, staged):
+        if self.meanwhile is not None and staged.final.endswith("commit"):
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
         return super().promote(staged)
 
 
@@ -77,3 +91,26 @@ def begin(bench):
     attempt = writing.begin_write(bench, PlanRequest(action=Action.DELTA_COMMIT))
     show_groups(bench, attempt, ("f1",))
     return attempt
+
+
+def test_that_is_void_cannot_appear_however_late_its_worker_wakes():
+    """Two hold the lock: a foreign write completes, and another worker finds the commit voided."""
+    kernel = Kernel(SleepyStore(), locks=InProcessLock)  # a lock of its own for each worker
+    writer = kernel.worker("sleeper")
+    attempt = begin(writer)
+    files = (stage_data(writer, attempt, "f1"),)
+    committing.promote_outputs(writer, attempt, committing.prepare(writer, attempt, files))
+    foreign = metadata(writer, attempt, (), WriteOperation.UPSERT)
+
+    def java_completes_and_another_worker_comes():
+        time = format_instant_time(parse_instant_time(attempt.time) - 1000)
+        kernel.store.put(f".hoodie/timeline/{time}_{attempt.time}.deltacommit", foreign)
+        planning.schedule(kernel.worker("other"), compaction_request("f9"))
+
+    kernel.store.meanwhile = java_completes_and_another_worker_comes
+    with pytest.raises(WriteConflict):
+        committing.commit(writer, attempt, lambda _time: foreign)
+
+    view = load_view(kernel.worker("reader"))
+    assert view.timeline.find(attempt.time).is_pending
+    assert view.fold.standing(attempt.time) is Standing.VOIDED

@@ -254,7 +254,11 @@ def sweep(bench: Workbench) -> tuple[str, ...]:
     or is about to begin; that one has a live heartbeat.
     """
     store = bench.store
-    folders = (*store.list(TEMP).folders, *store.list(leftovers.MANIFESTS).folders)
+    folders = [
+        folder
+        for above in (TEMP, leftovers.MANIFESTS, leftovers.MARKS)
+        for folder in store.list(above).folders
+    ]
     beats = {one.path.rpartition("/")[2]: one for one in store.list(heartbeats.FOLDER).objects}
     cancelled = store.names(publishing.CANCEL_FOLDER)
     times = {path.rpartition("/")[2] for path in folders} | set(beats) | set(cancelled)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from lakehand.protocol.workbench import Workbench
 
 MANIFESTS = ".hoodie/.lakehand/manifests"
+MARKS = ".hoodie/.lakehand/marks"
+"""Where completion and finalize markers lie (``handle_marks``)."""
+
 _SERVER_MARKERS = "MARKERS"
 
 
@@ -48,7 +51,7 @@ class Leftovers:
 
     files: tuple[Leftover, ...]
     documents: tuple[str, ...]
-    """The markers and manifests that told."""
+    """The markers and manifests that told, and the marks of their write handles."""
 
     def below(self, epoch: int) -> tuple[Leftover, ...]:
         """Return the files of attempts before ``epoch``."""
@@ -91,6 +94,7 @@ def find(bench: Workbench, time: str, *, was_foreign: bool) -> Leftovers:
         if manifest is not None:
             for file in manifest.files:
                 found[file.final, file.place] = Leftover(file.final, manifest.epoch, file)
+    documents.extend(info.path for info in bench.store.walk(f"{MARKS}/{time}"))
     if was_foreign and not is_marked:
         for one in _named_after(bench, time):
             found.setdefault((one.path, ""), one)
