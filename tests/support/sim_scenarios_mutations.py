@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-def guard(name: str, *noticed_in: str):
+def guard(name: str, *noticed_in: str, test: str | None = None):
     """Register a generator of patches as the mutation ``name``."""
 
     def register(patches: Callable[[], Iterator[AbstractContextManager[object]]]):
@@ -54,7 +54,7 @@ def guard(name: str, *noticed_in: str):
                     stack.enter_context(one)
                 yield
 
-        mutation(name, noticed_in=noticed_in)(taken_out)
+        mutation(name, noticed_in=noticed_in, noticed_by=test)(taken_out)
         return patches
 
     return register
@@ -112,7 +112,7 @@ def _():
     yield answering(transaction, "hold", _NoLock())
 
 
-@guard("reload after the lock", "java writes, we write the same group")
+@guard("reload after the lock", test="tests/unit/protocol_guard/test_clean_phases.py")
 def _():
     load, hold, before = transaction.load_view, transaction.hold, {}
 
@@ -128,7 +128,9 @@ def _():
     yield patch.object(transaction, "load_view", stale)
 
 
-@guard("the lease must have some time left", "java writes, we write the same group deep")
+@guard(
+    "the lease must have some time left", test="tests/unit/protocol_guard/test_bad_surroundings.py"
+)
 def _():
     yield from without(transaction, "require_lock")
 
@@ -138,11 +140,7 @@ def _():
     yield from without(transaction, "require_provider")
 
 
-@guard(
-    "times strictly increase",
-    "decision: two writers of two groups deep",
-    "decision: a writer and a compaction deep",
-)
+@guard("times strictly increase", test="tests/unit/protocol_guard/test_bad_surroundings.py")
 def _():
     def draw_time(view):
         return format_instant_time(view.now_ms, view.bench.zone)
@@ -204,22 +202,32 @@ def _():
     yield from without(transaction.Transaction, "_roll_forward")
 
 
-@guard("traces: the instant is still pending", "java cleans, we write deep")
+@guard(
+    "traces: the instant is still pending",
+    test="tests/unit/protocol_foreign/test_foreign_ends_ours.py",
+)
 def _():
     yield answering(publishing, "is_still_pending", True)
 
 
-@guard("traces: no rollback names it", "java cleans, we write deep")
+@guard(
+    "traces: no rollback names it", test="tests/unit/protocol_foreign/test_unpublished_commits.py"
+)
 def _():
     yield answering(traces, "is_rolled_back", False)
 
 
-@guard("void: list before publishing a commit", "java writes, we write the same group deep")
+@guard(
+    "void: list before publishing a commit",
+    test="tests/unit/protocol_foreign/test_foreign_ends_ours.py",
+)
 def _():
     yield answering(publishing, "unknown_completions", ())
 
 
-@guard("void: discard the stage first", "java writes, we write the same group deep")
+@guard(
+    "void: discard the stage first", test="tests/unit/protocol_foreign/test_unpublished_commits.py"
+)
 def _():
     yield patch.object(publishing, "_give_up", lambda _bench, _view, _body, overtaken: overtaken)
 
@@ -297,11 +305,7 @@ def _():
     yield patch.object(transaction.Transaction, "_carry_out", publish_first)
 
 
-@guard(
-    "the first beat is conditional",
-    "takeover while the zombie promotes deep",
-    "rfc79 kept C compaction deep",
-)
+@guard("the first beat is conditional", test="tests/unit/protocol_guard/test_late_first_beat.py")
 def _():
     def put(own):
         own._bench.store.put(heartbeats.path_of(own.time), own._content())
@@ -314,7 +318,10 @@ def _():
     yield answering(heartbeats.Heartbeat, "_expired", False)
 
 
-@guard("a heartbeat of a replaced epoch says nothing", "takeover while the zombie promotes deep")
+@guard(
+    "a heartbeat of a replaced epoch says nothing",
+    test="tests/unit/protocol_guard/test_heartbeat_rules.py",
+)
 def _():
     yield answering(heartbeats, "_counts", True)
 
@@ -352,7 +359,7 @@ def _():
     yield patch.object(leftovers.Leftovers, "below", lambda own, _epoch: own.files)
 
 
-@guard("epoch in abort", "half cancelled: retry, clean, abort deep", "cancel, retry, abort deep")
+@guard("epoch in abort", test="tests/unit/journal/test_journal_moves.py")
 def _():
     yield from without(cancelling, "require_own_abort")
     yield epochs_unchecked(Abort)
@@ -405,8 +412,7 @@ def _():
 
 @guard(
     "a rollback ends empty when its target went on",
-    "rollback against execution of a kept plan",
-    "rollback against execution of a kept plan deep",
+    test="tests/unit/protocol_guard/test_clean_phases.py",
 )
 def _():
     yield answering(rolling_back, "has_gone_on", False)
@@ -422,9 +428,7 @@ def _():
 
 
 @guard(
-    "clean looks again under the lock",
-    "two cleans and a failed write deep",
-    "decision: a writer and clean deep",
+    "clean looks again under the lock", test="tests/unit/protocol_guard/test_clean_second_look.py"
 )
 def _():
     def trust(bench, tx, time, files, _policy):
@@ -444,7 +448,7 @@ def _():
     yield answering(failed_writes, "is_past_delay", True)
 
 
-@guard("the sweep lists the timeline last", "decision: a writer and clean deep")
+@guard("the sweep lists the timeline last", test="tests/unit/protocol_guard/test_clean_phases.py")
 def _():
     yield answering(failed_writes, "has_ended", True)
 
@@ -483,7 +487,10 @@ def _():
     yield from without(transaction.View, "require_no_restore")
 
 
-@guard("a write that was rolled back does not go on", "decision: a writer and clean deep")
+@guard(
+    "a write that was rolled back does not go on",
+    test="tests/unit/protocol_guard/test_failed_ingestion.py",
+)
 def _():
     yield from without(writing, "require_still_requested")
     yield also_legal(Standing.REMOVED, CLAIM_EXECUTE=Standing.EXECUTING)
