@@ -10,12 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import kernel_tables
 from lakehand.core.instants import Action, Instant, State
 from lakehand.errors import LakehandError
+from lakehand.protocol import writing
+from lakehand.protocol.planning import PlanRequest
 from lakehand.protocol.timeline_loader import instant_path
 from sim_actors import (
     Act,
-    begin_ingestion,
     config,
     executor,
     finish_ingestion,
@@ -88,12 +90,13 @@ class TheLiveAreLeftAlone:
 def slow_ingest(ports: ActorPorts) -> Act:
     """Write a row; between its two halves the heartbeat had no chance to beat for hours."""
     bench = worker(ports)
-    attempt = begin_ingestion(bench, ("f1",))
+    attempt = writing.begin_write(bench, PlanRequest(action=Action.DELTA_COMMIT))
 
     def write() -> str:
-        ports.clock.sleep(2 * 3600)
-        attempt.heartbeat.beat()
         try:
+            kernel_tables.show_groups(bench, attempt, ("f1",))
+            ports.clock.sleep(2 * 3600)
+            attempt.heartbeat.beat()
             finish_ingestion(bench, attempt, ports.name)
         except LakehandError:
             attempt.heartbeat.remove()
@@ -116,6 +119,8 @@ def early(name: str, writer: Callable[[ActorPorts], object], *checkers: type) ->
         ],
         faults=faults,
         healers=HEALERS,
+        heal_steps=5_000,  # a slow writer that goes on beating takes its time
+        max_steps=5_000,
         late_trouble=False,
     )
 
