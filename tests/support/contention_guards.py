@@ -18,6 +18,7 @@ from lakehand.protocol import (
     leftovers,
     planning,
     rolling_back,
+    staging,
     transaction,
     writing,
 )
@@ -42,8 +43,9 @@ def _legal_moves() -> None:
 
 
 def _staging_discarded() -> None:
-    """What a replaced attempt staged is left, to be promoted later."""
+    """What a replaced attempt staged is left, to be promoted later: file by file, and as a folder."""
     leftovers.discard = _nothing
+    leftovers.all_areas = lambda _time: staging.all_areas("nobody")
 
 
 def _still_there() -> None:

@@ -124,12 +124,17 @@ class World:
 
     def monotonic_s(self, process: str) -> float:
         """Return what the process's own clock says."""
-        return (self.real_ms - START_MS) * self.rates.get(process, 1.0) / 1000
+        return self._monotonic_at(process, self.real_ms)
+
+    def _monotonic_at(self, process: str, real_ms: int) -> float:
+        return (real_ms - START_MS) * self.rates.get(process, 1.0) / 1000
 
     def real_ms_of(self, process: str, monotonic_s: float) -> int:
         """Return when the process's own clock will have reached ``monotonic_s``."""
-        exact = monotonic_s * 1000 / self.rates.get(process, 1.0)
-        return START_MS + int(exact) + (exact > int(exact))
+        real_ms = START_MS + int(monotonic_s * 1000 / self.rates.get(process, 1.0))
+        while self._monotonic_at(process, real_ms) < monotonic_s:  # fractions are not exact
+            real_ms += 1
+        return real_ms
 
     # --- changes; ``mark`` is the exclusive or of the hashes of all facts
 
