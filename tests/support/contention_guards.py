@@ -43,7 +43,7 @@ def _legal_moves() -> None:
 
 
 def _staging_discarded() -> None:
-    """What a replaced attempt staged is left, to be promoted later: file by file, and as a folder."""
+    """What a replaced attempt staged is left, file and folder, to be promoted later."""
     leftovers.discard = _nothing
     leftovers.all_areas = lambda _time: staging.all_areas("nobody")
 
