@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 SEEDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock fmt lint type layers test test-s3 test-api test-interop fuzz bench golden \
+.PHONY: help install lock fmt lint type layers test test-spark test-s3 test-api test-interop fuzz bench golden \
 	sim sim-mutations api-up docs requirements requirements-check clean
 
 help: ## show this menu
@@ -48,7 +48,7 @@ layers: $(READY) ## check the directions of imports
 	$(BIN)/lint-imports
 
 test: $(READY) ## all tests that need neither a JVM nor a server (the README's second command)
-	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3 and not api"
+	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3 and not api and not spark"
 
 test-s3: $(READY) ## the store's contract on real S3 servers, built from Go modules
 	$(BIN)/python tests/support/s3_server.py
@@ -66,6 +66,9 @@ sim: $(READY) ## explore all scenarios of the simulator with random schedules (S
 
 sim-mutations: $(READY) ## take every guard of the protocol out in turn, and see which checker notices
 	$(BIN)/python tests/simulation/run.py --mutations --seconds 40
+
+test-spark: $(READY) ## writing and reading through PySpark, on a JVM that is there or comes from PyPI
+	$(PYTEST) -m "spark and not java and not s3"
 
 test-interop: $(READY) ## tables written here, read and written on by Apache Hudi in Java and by hudi-rs
 	$(PYTEST) -m java

@@ -1,6 +1,5 @@
-"""The README's example runs as it stands there."""
+"""The README's example without a JVM runs as it stands there (tests/spark has the others)."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +7,8 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 import golden
+import readme
 from lakehand import Table
-
-README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def test_the_example_reads_a_table_that_hudi_made(tmp_path, monkeypatch, capsys):
@@ -18,7 +16,7 @@ def test_the_example_reads_a_table_that_hudi_made(tmp_path, monkeypatch, capsys)
     Path(table.path).rename(tmp_path / "trips")
     monkeypatch.chdir(tmp_path)
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL):
+    for block in readme.blocks("Read without a JVM"):
         exec(block, names)  # noqa: S102 - the README is ours
     assert isinstance(names["table"], Table)
     now = next(read.expected for read in table.reads if read.as_of is None)

@@ -1,10 +1,13 @@
-"""The front door: open a table, read it, and take part in its protocol, without a JVM.
+"""The front door: create or open a table, write it, read it, and take part in its protocol.
 
 ::
 
-    table = Table.open("s3://lake/orders")
+    table = Table.create("s3://lake/orders", df.schema, key=["id"], partition_by=["city"])
+    table.writer(spark).upsert(df)
     table.to_arrow(columns=["id", "amount"], filter=[("city", "=", "Oslo")])
     cancelling.request_cancel(table.workbench(), "20261118172928000", reason="not needed")
+
+Without a Spark session everything is done in this process, on Arrow data.
 
 A ``Table`` keeps no state of the table beside its properties: each call looks at the store anew
 and sees one moment of it.
@@ -15,14 +18,15 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 
 from lakehand.core.conflict_tables import Strategy
 from lakehand.core.table_config import TableConfig, TimelineZone
+from lakehand.engine.inline import InlineEngine
 from lakehand.formats.avro_schema import without_meta_columns
 from lakehand.local_zone import LocalZone
 from lakehand.locks.leases import Surroundings
@@ -31,16 +35,24 @@ from lakehand.process import SystemClock, Threads
 from lakehand.protocol import table_properties
 from lakehand.protocol.timeline_loader import load_timeline
 from lakehand.protocol.workbench import ProtocolSettings, Workbench
-from lakehand.read.snapshot import Snapshot, load_snapshot, query_time
-from lakehand.store.open import open_store
+from lakehand.read.reader import Reader
+from lakehand.read.snapshot import Scan, Snapshot, load_snapshot, query_time
+from lakehand.store.open import StoreAddress, open_store
+from lakehand.write.creation import NewTable, create_table
+from lakehand.write.options import WriteOptions
+from lakehand.write.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from typing import Any
 
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
     from lakehand.core.file_slices import FileSlice
     from lakehand.core.timeline import Timeline
+    from lakehand.engine.engine import Engine
     from lakehand.ports import Clock, LockProvider, Store
     from lakehand.read.filters import Filter
     from lakehand.read.slice_reader import ReadOptions
@@ -52,6 +64,47 @@ class Table:
 
     store: Store
     config: TableConfig
+    opened: Callable[[], Store]
+    """How a task in another process opens the store."""
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        schema: pa.Schema | StructType,
+        *,
+        key: Sequence[str],
+        partition_by: Sequence[str] = (),
+        ordering: Sequence[str] = (),
+        table_type: str = "cow",
+        version: int = 9,
+        name: str | None = None,
+        properties: Mapping[str, str | bool] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        exist_ok: bool = False,
+    ) -> Table:
+        """Create a table without rows; ``schema`` is Arrow's or Spark's.
+
+        ``table_type`` is ``cow`` or ``mor``; ``ordering`` names the fields by which the newest of
+        several versions of a row is known; ``properties`` are further settings under Hudi's keys.
+        Raises ``Invalid`` if something is there already, unless ``exist_ok`` and it is the same.
+        """
+        if not isinstance(schema, pa.Schema):
+            from lakehand.engine.spark import arrow_schema
+
+            schema = arrow_schema(schema)
+        wanted = NewTable(
+            key=key,
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            version=version,
+            name=name,
+            properties=properties,
+        )
+        store = open_store(uri, storage_options)
+        config = create_table(store, schema, wanted, exist_ok=exist_ok)
+        return cls(store, config, StoreAddress.of(store.uri, storage_options))
 
     @classmethod
     def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Table:
@@ -60,14 +113,19 @@ class Table:
         Raises ``NotFound`` if there is no table, and ``Unsupported``, naming the feature, if it
         is one that Lakehand would not read right.
         """
-        return cls.over(open_store(uri, storage_options))
+        store = open_store(uri, storage_options)
+        return cls._found(store, StoreAddress.of(store.uri, storage_options))
 
     @classmethod
     def over(cls, store: Store) -> Table:
-        """Open the table in a store that is open already."""
+        """Open the table in a store that is open already, for this process alone."""
+        return cls._found(store, lambda: store)
+
+    @classmethod
+    def _found(cls, store: Store, opened: Callable[[], Store]) -> Table:
         config = TableConfig.from_properties(table_properties.load(store))
         config.require_readable()
-        return cls(store, config)
+        return cls(store, config, opened)
 
     def timeline(self) -> Timeline:
         """Return the active timeline as it is now."""
@@ -126,6 +184,42 @@ class Table:
         parts = executor.map(lambda part: list(scan.read(part)), scan.slices)
         batches = [batch for part in parts for batch in part]
         return pa.Table.from_batches(batches, schema=scan.schema)
+
+    def writer(self, spark: SparkSession | None = None, **options: object) -> Writer:
+        """Return a writer: of Spark DataFrames, or without ``spark`` of Arrow data.
+
+        ``options`` are listed in docs/write-options.md, under short names and under Hudi's keys.
+        Raises ``Unsupported``, naming the feature, if the table is one that a write of Lakehand
+        would not keep true.
+        """
+        parsed = WriteOptions.parse(options)
+        self.config.require_writable()
+        parsed.check_against(self.config)
+        lock = self.lock(parsed.lock, parsed.lock_options)
+        settings = parsed.protocol
+        if "foreign_writers" not in options:
+            settings = replace(settings, foreign_writers=lock.excludes_foreign)
+        bench = self.workbench(lock=lock, settings=settings, strategy=parsed.strategy)
+        engine: Engine = InlineEngine(max(parsed.parallelism.values(), default=1))
+        if spark is not None:
+            from lakehand.engine.spark import SparkEngine
+
+            engine = SparkEngine(spark, group=f"lakehand {self.config.name} {bench.worker}")
+        return Writer(bench, engine, self.opened, parsed)
+
+    @overload
+    def read(self, spark: None = None) -> Reader[pa.Table]: ...
+
+    @overload
+    def read(self, spark: SparkSession) -> Reader[DataFrame]: ...
+
+    def read(self, spark: SparkSession | None = None) -> Reader[pa.Table] | Reader[DataFrame]:
+        """Return a reader whose queries give DataFrames, or Arrow tables without ``spark``."""
+        if spark is None:
+            return Reader(self.store, self.config, Scan.to_arrow)
+        from lakehand.read.spark_frames import SparkFrames
+
+        return Reader(self.store, self.config, SparkFrames(spark, self.opened))
 
     def workbench(
         self,

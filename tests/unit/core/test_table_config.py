@@ -187,6 +187,13 @@ def test_what_cannot_be_read_is_refused_by_name(key, value, reason):
     ("key", "value", "reason"),
     [
         ("hoodie.table.cdc.enabled", "true", "cdc.enabled"),
+        (
+            "hoodie.table.metadata.partitions",
+            "files",
+            r"metadata table \(files\) would fall behind",
+        ),
+        ("hoodie.table.metadata.partitions.inflight", "record_index", r"\(record_index\)"),
+        ("hoodie.table.recordkey.fields", "", "no hoodie.table.recordkey.fields"),
         ("hoodie.table.keygenerator.type", "USER_PROVIDED", "key generator USER_PROVIDED"),
         ("hoodie.record.merge.mode", "CUSTOM", "merge strategy"),
         ("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS", "partial update mode"),

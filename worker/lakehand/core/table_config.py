@@ -163,7 +163,14 @@ class TableConfig:
         generator_name = HoodieKey.KEY_GENERATOR_TYPE.read(self.properties) or (
             HoodieKey.KEY_GENERATOR_CLASS.read(self.properties)
         )
+        indexes = ", ".join((*self.metadata_partitions, *self.metadata_partitions_inflight))
         found = {
+            f"its metadata table ({indexes}) would fall behind: drop it with Hudi (write once with "
+            "the metadata table disabled, or call its delete_metadata_table), and keep it off": (
+                bool(indexes)
+            ),
+            f"no {HoodieKey.RECORD_KEY_FIELDS.key} (its writers make the keys up): copy it into a "
+            "table with key fields": not self.record_key_fields,
             self.merge_rule.refusal or "": self.merge_rule.refusal is not None,
             self.partitioning.refusal or " ": self.partitioning.refusal is not None,
             f"key generator {generator_name} (known are "

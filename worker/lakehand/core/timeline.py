@@ -3,7 +3,7 @@
 A listing of the timeline folder gives up to three files for one instant (requested, inflight,
 completed: all stay). ``Timeline.of`` folds them into the furthest state; everything else here is
 a question about the folded value. A timeline never changes: ``advance`` returns the next one and
-checks the move, ``as_of`` returns the one that a reader of the past sees.
+checks the move, ``as_of`` and ``completed_by`` return the one that a reader of the past sees.
 
 Two clocks meet here. *Requested times* name instants and order history for time travel.
 *Completion times* (layout 2) say when data became visible; ``core.file_slices`` needs them.
@@ -40,12 +40,14 @@ _WRITES = frozenset(action for action in Action if completed_action(action) in W
 class Timeline:
     """Instants in order of requested time, each in its furthest state.
 
-    ``limit`` is set on timelines of the past (``as_of``). ``archived_completions`` maps requested
+    ``limit`` is set on timelines of the past (``as_of``, ``completed_by``); ``later`` holds the
+    instants from before it that completed only after it. ``archived_completions`` maps requested
     to completion times of archived instants, as far as somebody needed them and looked them up.
     """
 
     instants: tuple[Instant, ...] = ()
     limit: str | None = None
+    later: frozenset[str] = frozenset()
     archived_completions: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -158,7 +160,7 @@ class Timeline:
         if time in self.committed_times:
             return True
         start = self.start
-        if start is None or time >= start or time in self._aborted_times:
+        if start is None or time >= start or time in self._aborted_times or time in self.later:
             return False
         return self.limit is None or time <= self.limit
 
@@ -219,6 +221,25 @@ class Timeline:
         # The start of the past is the start of the present: older instants were archived.
         view.__dict__["start"] = self.start
         return view
+
+    def completed_by(self, time: str) -> Timeline:
+        """Return the timeline of what had completed at ``time`` (layout 2).
+
+        As in Hudi, incremental queries go by *completion* time: unlike ``as_of`` this never
+        changes for a time that has passed. Archived instants count by the completion time that
+        somebody looked up, else by their requested time.
+        """
+        view = self.as_of(time)
+        known = {**self.archived_completions, **self._completions}
+        late = frozenset(own for own, done in known.items() if own <= time < done)
+        past = tuple(
+            instant
+            for instant in view.instants
+            if not (instant.is_completed and (instant.completion_time or instant.time) > time)
+        )
+        earlier = replace(view, instants=past, later=self.later | late)
+        earlier.__dict__["start"] = self.start
+        return earlier
 
     def advance(self, after: Instant) -> Timeline:
         """Return the timeline in which one instant has made one legal move, else raise."""

@@ -229,6 +229,7 @@ class BaseFileWriter:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
+        self._flushed_bytes = 0
         self._sink = CountingSink(sink)
         self._parquet = _parquet_writer(self._sink, self._schema, self._options)
         self._open = True
@@ -242,6 +243,27 @@ class BaseFileWriter:
     def bytes_written(self) -> int:
         """Bytes given to the sink so far; after ``close``, the file's size."""
         return self._sink.count
+
+    @property
+    def estimated_bytes(self) -> int:
+        """What ``bytes_written`` were if nothing waited for its row group to be full.
+
+        What waits is taken to shrink as the rows before it did; for the first, not at all.
+        """
+        if not self._flushed_bytes:
+            return self._sink.count + self._waiting_bytes
+        shrunk = self._waiting_bytes * self._sink.count / self._flushed_bytes
+        return self._sink.count + int(shrunk)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits for its row group to be full, in Arrow's bytes; ``flush`` gives it back."""
+        return self._waiting_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the file takes while it is open."""
+        return self._waiting_bytes + (0 if self._bloom is None else self._bloom.held_bytes)
 
     @property
     def min_key(self) -> str | None:
@@ -278,26 +300,28 @@ class BaseFileWriter:
         """Keep the batch until a row group is full: PyArrow makes one of every write."""
         limit = self._options.row_group_rows
         if self._waiting_rows + batch.num_rows > limit:
-            self._flush()
+            self.flush()
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self._waiting_bytes += batch.nbytes
         if self._waiting_rows >= limit or self._waiting_bytes >= self._options.row_group_bytes:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what waits as a row group, however small."""
         if self._waiting_rows:
             table = pa.Table.from_batches(self._waiting, self._schema)
+            self._flushed_bytes += self._waiting_bytes
             self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
             self._parquet.write_table(table, row_group_size=table.num_rows)
 
     def close(self) -> None:
         """Write what waits and the footer. Idempotent."""
         if self._open:
-            self._open = False
-            self._flush()
+            self.flush()
             self._parquet.add_key_value_metadata(self._footer_entries())
             self._parquet.close()
+            self._open = False
 
     def _footer_entries(self) -> dict[str, str]:
         entries: dict[str, str] = {}

@@ -232,27 +232,34 @@ class BloomBuilder:
         self._bits = settings.vector_bits
         self._hashes = settings.hashes
         self._added = 0
-        # A byte per bit: setting bits scattered over packed bytes is many times slower.
-        self._rows: list[NDArray[np.uint8]] = [np.zeros(self._bits, dtype=np.uint8)]
+        self._row_count = 1
+        # A byte per bit, row behind row: setting bits scattered over packed bytes, or over
+        # arrays of their own, is many times slower.
+        self._rows = np.zeros(self._bits, dtype=np.uint8)
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the filter takes while it is being made."""
+        return len(self._rows)
 
     def add(self, keys: Keys) -> Self:
         """Insert the keys in their order."""
         for chunk in _chunks(keys):
             positions, order = _hash_chunk(chunk, self._hashes, self._bits)
-            if self._settings.kind is BloomKind.SIMPLE:
-                self._rows[0][positions] = 1
-            else:
-                self._add_dynamic(positions, self._row_of(self._added + order))
+            if self._settings.kind is BloomKind.DYNAMIC:
+                row_of_key = self._row_of(self._added + order)
+                self._make_room(int(row_of_key.max(initial=0)) + 1)
+                positions += row_of_key * self._bits
+            self._rows[positions.ravel()] = 1
             self._added += len(chunk)
         return self
 
-    def _add_dynamic(self, positions: NDArray[np.uint32], row_of_key: NDArray[np.int64]) -> None:
-        rows = np.unique(row_of_key).tolist()
-        for row in rows:
-            while row >= len(self._rows):
-                self._rows.append(np.zeros(self._bits, dtype=np.uint8))
-            of_row = positions if len(rows) == 1 else positions[:, row_of_key == row]
-            self._rows[row][of_row] = 1
+    def _make_room(self, row_count: int) -> None:
+        self._row_count = max(self._row_count, row_count)
+        if row_count * self._bits > len(self._rows):
+            grown = np.zeros(max(row_count * self._bits, 2 * len(self._rows)), dtype=np.uint8)
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
 
     def _row_of(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which row takes the n-th key ever inserted.
@@ -268,7 +275,8 @@ class BloomBuilder:
 
     def finish(self) -> BloomFilter:
         """Return the filter of everything added so far."""
-        rows = tuple(np.packbits(row, bitorder="little").tobytes() for row in self._rows)
+        used = self._rows[: self._row_count * self._bits].reshape(self._row_count, self._bits)
+        rows = tuple(np.packbits(row, bitorder="little").tobytes() for row in used)
         kind = self._settings.kind
         if kind is BloomKind.SIMPLE:
             return BloomFilter(kind, self._bits, self._hashes, rows)
@@ -277,7 +285,7 @@ class BloomBuilder:
         return BloomFilter(kind, self._bits, self._hashes, rows, entries, records)
 
 
-def _members(vectors: list[NDArray[np.uint8]], positions: NDArray[np.uint32]) -> NDArray[np.bool_]:
+def _members(vectors: list[NDArray[np.uint8]], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which keys have all their bits set in at least one of the vectors."""
     byte, bit = positions >> 3, (positions & 7).astype(np.uint8)
     found = np.zeros(positions.shape[1], dtype=np.bool_)
@@ -298,7 +306,7 @@ def _chunks(keys: Keys) -> Iterator[pa.Array[Any]]:
 
 def _hash_chunk(
     keys: pa.Array[Any], hashes: int, vector_bits: int
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the bits that keys set, hashes by keys, and which key each column is of."""
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(memoryview(offset_buffer or b""), dtype=np.int64)[keys.offset :][
@@ -311,29 +319,28 @@ def _hash_chunk(
     # Longest first, so that the keys that still have a j-th word are always a prefix.
     order = np.argsort(-lengths, kind="stable")
     columns = _mixed_words(data, offsets[:-1][order], lengths[order])
-    tails, tail_keys = _tails(data, offsets[:-1][order], lengths[order])
+    tails, tail_factors = _tails(data, offsets[:-1][order], lengths[order])
     lengths_32 = lengths[order].astype(np.uint32)
     seed = np.zeros(len(keys), dtype=np.uint32)
-    positions = np.empty((hashes, len(keys)), dtype=np.uint32)
+    # NumPy turns any other type into this one before it looks bits up.
+    positions = np.empty((hashes, len(keys)), dtype=np.int64)
     bits = np.uint32(vector_bits)
     for turn in range(hashes):
-        seed = _murmur_round(seed ^ lengths_32, columns, tails, tail_keys)
+        seed = _murmur_round(seed ^ lengths_32, columns, tails, tail_factors)
         # |seed| of the signed number: Java takes the remainder first, which is the same.
         magnitude = np.abs(seed.view(np.int32)).view(np.uint32)
         positions[turn] = magnitude - (magnitude // bits) * bits
     return positions, order
 
 
-def _murmur_round(
-    state: Words, columns: list[Words], tails: Words, tail_keys: NDArray[np.bool_]
-) -> Words:
+def _murmur_round(state: Words, columns: list[Words], tails: Words, tail_factors: Words) -> Words:
     """Run one MurmurHash over the words prepared; ``state`` is seed xor length, and is reused."""
     for column in columns:
         active = state[: len(column)]
         np.multiply(active, _MULTIPLIER, out=active)
         np.bitwise_xor(active, column, out=active)
     np.bitwise_xor(state, tails, out=state)
-    np.multiply(state, _MULTIPLIER, out=state, where=tail_keys)
+    np.multiply(state, tail_factors, out=state)
     state ^= state >> np.uint32(13)
     np.multiply(state, _MULTIPLIER, out=state)
     state ^= state >> np.uint32(15)
@@ -364,10 +371,11 @@ def _mixed_words(
 
 def _tails(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> tuple[Words, NDArray[np.bool_]]:
-    """Return what the one to three bytes after the last word add, and which keys have such.
+) -> tuple[Words, Words]:
+    """Return what the one to three bytes after the last word add, and by what they multiply.
 
-    Hadoop takes these bytes as signed, and the last byte as the lowest.
+    Hadoop takes these bytes as signed, and the last byte as the lowest. A key without such bytes
+    is not multiplied for them.
     """
     left = lengths % 4
     ends = starts + lengths
@@ -376,4 +384,4 @@ def _tails(
     for back in (1, 2, 3):
         has = left >= back
         tails[has] ^= signed[ends[has] - back].astype(np.int32) << (8 * (back - 1))
-    return tails.view(np.uint32), left > 0
+    return tails.view(np.uint32), np.where(left > 0, _MULTIPLIER, np.uint32(1))

@@ -251,7 +251,7 @@ def sweep(bench: Workbench) -> tuple[str, ...]:
     """Clear away markers, stages, heartbeats and the like of instants that have ended.
 
     The folders are listed before the timeline: whatever has one and is not pending then has ended,
-    or is about to begin; that one has a live heartbeat.
+    or is about to begin. That one is not in the journal either, and its time is of just now.
     """
     store = bench.store
     folders = [
@@ -265,7 +265,12 @@ def sweep(bench: Workbench) -> tuple[str, ...]:
     view = load_view(bench)
     young = view.now_ms - bench.settings.heartbeat_tolerance_ms
     live = {time for time, beat in beats.items() if beat.modified_ms >= young}
-    swept = tuple(time for time in sorted(times - live) if has_ended(bench, view, time))
+    swept = tuple(
+        time
+        for time in sorted(times - live)
+        if has_ended(bench, view, time)
+        and (time in beats or not may_begin(bench, view, time, since_ms=young))
+    )
     for time in swept:
         left = leftovers.find(bench, time, was_foreign=False)
         leftovers.remove(bench, strays(bench, view, time, left.files))
@@ -294,6 +299,19 @@ def strays(
     if named is None:
         return ()
     return tuple(one for one in ours if one.path not in named)
+
+
+def may_begin(bench: Workbench, view: View, time: str, *, since_ms: int) -> bool:
+    """Whether an instant that nobody knows was drawn so lately that its decision may follow.
+
+    Its plan is staged, under the lock, before the decision and before its heartbeat.
+    """
+    if time in view.fold.instants or view.timeline.find(time) is not None:
+        return False
+    try:
+        return parse_instant_time(time, bench.zone) >= since_ms
+    except Invalid:
+        return False  # digits, but no time: nobody ever draws it
 
 
 def has_ended(bench: Workbench, view: View, time: str) -> bool:

@@ -30,7 +30,7 @@ from lakehand.read.log_events import (
     ordering_types,
 )
 from lakehand.read.log_winners import fold
-from lakehand.read.merge import merge
+from lakehand.read.merge import Meeting, MergeCounts, merge
 from lakehand.read.spill import MAX_LEVEL, PARTITIONS, Side, SpilledParts
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class _Merge:
     deletes: pa.Schema
     rule: MergeRule
     memory: MergeMemory
+    meeting: Meeting
+    counts: MergeCounts
 
     @property
     def rows(self) -> pa.Schema:
@@ -87,13 +89,22 @@ def merge_slice(
     schema: pa.Schema,
     rule: MergeRule,
     memory: MergeMemory,
+    meeting: Meeting = Meeting.FIRST,
+    counts: MergeCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the merged rows of one slice; all batches, in and out, are of ``schema``.
 
-    ``base`` is not touched before the log was read whole.
+    ``base`` is not touched before the log was read whole. ``counts`` is counted up.
     """
     deletes = deletes_schema(ordering_types(schema, rule))
-    what = _Merge(schema=schema, deletes=deletes, rule=rule, memory=memory)
+    what = _Merge(
+        schema=schema,
+        deletes=deletes,
+        rule=rule,
+        memory=memory,
+        meeting=meeting,
+        counts=counts or MergeCounts(),
+    )
     yield from _merge_level(base, _sequenced(log, what), what, level=0)
 
 
@@ -136,7 +147,7 @@ def _merge_level(
         what.rule,
     )
     del gathered
-    yield from merge(base, winners, what.rule)
+    yield from merge(base, winners, what.rule, meeting=what.meeting, counts=what.counts)
 
 
 def _merge_spilled(

@@ -1,19 +1,20 @@
 """One moment of a table, and the queries on it.
 
 ``load_snapshot`` looks at the store once: timeline, files, schema. A ``Scan`` is one query on
-that moment: which slices, which columns, which rows.
+that moment: which slices, which columns, which rows. Incremental queries refine one
+(``read.incremental``), and a ``Reader`` turns them into what its user wants.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakehand.core.instants import require_instant_time
-from lakehand.errors import Invalid
+from lakehand.errors import Invalid, NotFound
 from lakehand.protocol.timeline_loader import load_timeline
 from lakehand.read.filters import parse_filter, require_columns
 from lakehand.read.pruning import partition_test
@@ -23,6 +24,7 @@ from lakehand.read.table_view import TableView, load_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Executor
 
     from lakehand.core.file_slices import FileSlice
     from lakehand.core.table_config import TableConfig
@@ -50,7 +52,7 @@ class Scan:
 
     def read(self, part: FileSlice) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the slices."""
-        return read_slice(
+        batches = read_slice(
             self.store,
             self.config,
             self.timeline,
@@ -60,11 +62,31 @@ class Scan:
             row_filter=self.row_filter,
             options=self.options,
         )
+        try:
+            yield from batches
+        except NotFound as error:
+            raise NotFound(
+                f"{error}: it was there when the query was planned, so it was cleaned since then; "
+                "run the query again, and let clean keep files for longer than queries take"
+            ) from error
 
     def stream(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all slices, one after the other."""
         for part in self.slices:
             yield from self.read(part)
+
+    def to_arrow(self, executor: Executor | None = None) -> pa.Table:
+        """Return all rows; with an ``executor`` (of threads) slices are read side by side."""
+        if executor is None:
+            return pa.Table.from_batches(self.stream(), schema=self.schema)
+        parts = executor.map(lambda part: list(self.read(part)), self.slices)
+        batches = [batch for part in parts for batch in part]
+        return pa.Table.from_batches(batches, schema=self.schema)
+
+    def base_files_only(self) -> Scan:
+        """Return the read-optimized query: what log files say is left out."""
+        parts = (part._replace(log_files=()) for part in self.slices if part.base_file is not None)
+        return replace(self, slices=tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +117,40 @@ class Snapshot:
         """Return the query for these columns and rows, now or as of a time."""
         time = None if as_of is None else query_time(as_of)
         slices = self.view.slices(time)
-        schema = self._schema(time, slices)
+        return self._scan(
+            self.view.timeline_as_of(time),
+            slices,
+            self._schema(time, slices),
+            columns=columns,
+            where=where,
+            options=options,
+        )
+
+    def scan_of_past(
+        self,
+        past: TableView,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        options: ReadOptions | None = None,
+    ) -> Scan:
+        """Return the query of a past state, in the table's present schema."""
+        slices = past.slices()
+        schema = self._schema(None, slices)
+        return self._scan(
+            past.timeline, slices, schema, columns=columns, where=where, options=options
+        )
+
+    def _scan(
+        self,
+        timeline: Timeline,
+        slices: list[FileSlice],
+        schema: pa.Schema,
+        *,
+        columns: Sequence[str] | None,
+        where: Filter | None,
+        options: ReadOptions | None,
+    ) -> Scan:
         names = schema.names if columns is None else list(columns)
         require_columns(names, schema)
         row_filter = parse_filter(where, schema)
@@ -103,7 +158,7 @@ class Snapshot:
         return Scan(
             store=self.store,
             config=self.config,
-            timeline=self.view.timeline_as_of(time),
+            timeline=timeline,
             slices=tuple(part for part in slices if may_hold(part.partition)),
             schema=pa.schema([schema.field(name) for name in names]),
             table_schema=schema,

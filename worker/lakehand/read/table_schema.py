@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakehand.core.merge_rules import OPERATION_COLUMN
-from lakehand.core.table_keys import HoodieKey
 from lakehand.errors import NotFound
 from lakehand.formats import avro_schema, base_file, commit_metadata
 from lakehand.protocol.timeline_loader import instant_path
@@ -47,12 +46,11 @@ def resolve_schema(
     return schema.insert(len(avro_schema.META_COLUMNS), pa.field(OPERATION_COLUMN, pa.string()))
 
 
-def _data_schema(
-    store: Store,
-    config: TableConfig,
-    timeline: Timeline,
-    slices: Iterable[FileSlice],
-) -> pa.Schema:
+def declared_schema(store: Store, config: TableConfig, timeline: Timeline) -> str | None:
+    """Return the Avro schema that the table's last write declared, or else its creator.
+
+    Without meta columns, unless a creator declared them too; None: nobody declared one.
+    """
     for instant in reversed(timeline.completed_writes):
         path = instant_path(config, instant)
         try:
@@ -61,9 +59,19 @@ def _data_schema(
             continue
         text = commit_metadata.decode(content, where=path).schema(where=path)
         if text:
-            return avro_schema.to_arrow(text, where=path)
-    if config.create_schema:
-        schema = avro_schema.to_arrow(config.create_schema, where=HoodieKey.CREATE_SCHEMA.key)
+            return text
+    return config.create_schema or None
+
+
+def _data_schema(
+    store: Store,
+    config: TableConfig,
+    timeline: Timeline,
+    slices: Iterable[FileSlice],
+) -> pa.Schema:
+    text = declared_schema(store, config, timeline)
+    if text is not None:
+        schema = avro_schema.to_arrow(text, where=f"the schema of {store.uri}")
         return avro_schema.without_meta_columns(schema)
     file_schema = _base_file_schema(store, slices)
     if file_schema is None:

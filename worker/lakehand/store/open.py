@@ -7,8 +7,10 @@ as storage options or from the environment, and neither is ever shown.
 from __future__ import annotations
 
 import difflib
+import json
 import threading
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +22,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakehand.ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Where a store is and how to open it, for tasks in other processes: plain data that pickles.
+
+    Each process opens it once. The options, which may be secrets, are not shown.
+    """
+
+    uri: str
+    options: str = field(default="{}", repr=False)
+
+    @classmethod
+    def of(cls, uri: str, storage_options: Mapping[str, object] | None) -> StoreAddress:
+        """Return the address of the table at ``uri``."""
+        try:
+            return cls(uri, json.dumps(dict(storage_options or {}), sort_keys=True))
+        except TypeError:
+            raise Invalid("storage options are texts, numbers, flags and lists of them") from None
+
+    def __call__(self) -> Store:
+        """Return the store."""
+        return _opened(self)
+
+
+@lru_cache(maxsize=64)
+def _opened(address: StoreAddress) -> Store:
+    return open_store(address.uri, json.loads(address.options))
+
 
 SCHEMES = ("file", "memory", "s3", "s3a", "gs", "abfs", "abfss", "hdfs")
 

@@ -35,6 +35,7 @@ _KINDS = {
     "NotFound": Kind.ABSENT,
     "404": Kind.ABSENT,
     "NoSuchUpload": Kind.NO_UPLOAD,
+    "InvalidPart": Kind.LOST,  # somebody aborts or completes the upload at this moment
     "PreconditionFailed": Kind.CONDITION,
     "412": Kind.CONDITION,
     "ConditionalRequestConflict": Kind.CONFLICTING,

@@ -1,0 +1,262 @@
+"""The engine on Spark: rows stay in Arrow between its tasks.
+
+Rows of a DataFrame become Arrow batches once. From there on they travel as *parcels*: a parcel is
+one binary value of a row in the JVM, so a shuffle of three million rows is one of a few hundred
+values. What a target's task gets is in a fixed order (the order of the parcels), whatever order
+the shuffle delivered it in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehand.engine import payloads, spark_slots, spark_tasks
+from lakehand.engine.engine import Batches, Parcel, T, Targets, Turn
+from lakehand.errors import Invalid, Unavailable, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_TASKS_PER_CORE = 2
+
+
+@dataclass(slots=True)
+class HeldFrame:
+    """Parcels that Spark keeps, in memory or on its disks."""
+
+    frame: DataFrame
+    places: list[tuple[int, int, int]]
+    """Which task made each parcel, the how-many-th of it, and its checksum."""
+    parcels: list[Parcel]
+    engine: SparkEngine
+
+    def scatter(
+        self,
+        routes: Sequence[Targets],
+        work: Callable[[Turn, int, Batches], Iterator[bytes]],
+        *,
+        tasks: int | None = None,
+    ) -> list[bytes]:
+        """Shuffle parcels to their targets, several targets to a task if there are many."""
+        rows = _rows_by_target(routes)
+        if not rows:
+            return []
+        partitions = min(len(rows), tasks or _TASKS_PER_CORE * self.engine.parallelism)
+        slots = _slots(rows, partitions)
+        by_place = {
+            (part, number): (checksum, route)
+            for (part, number, checksum), route in zip(self.places, routes, strict=True)
+        }
+        shared = self.engine.spark.sparkContext.broadcast(by_place)
+        try:
+            routed = self.frame.mapInArrow(spark_tasks.Route(shared, slots), spark_tasks.ROUTED)
+            delivered = routed.repartition(partitions, "slot").sortWithinPartitions(
+                "target", "part", "number"
+            )
+            answers = delivered.mapInArrow(spark_tasks.Deliver(work), spark_tasks.ANSWERS)
+            with _one_parcel_a_batch(self.frame.sparkSession):
+                return self.engine.answers(answers)
+        finally:
+            shared.destroy()
+
+    def __enter__(self) -> Self:
+        """Enter."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the rows go."""
+        self.frame.unpersist()
+
+
+class SparkEngine:
+    """Takes DataFrames of one Spark session."""
+
+    def __init__(self, spark: SparkSession, *, group: str) -> None:
+        """``group`` names the Spark jobs of this engine, to watch and to cancel them."""
+        self.spark = spark
+        self._group = group
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks Spark runs at once."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def schema_of(self, data: Any) -> pa.Schema:  # noqa: ANN401
+        """Return the Arrow schema of a DataFrame."""
+        from pyspark.sql import DataFrame
+
+        if not isinstance(data, DataFrame):
+            raise Invalid(f"rows of type {type(data).__name__}: this writer takes Spark DataFrames")
+        with _types_in_words():
+            return arrow_schema(data.schema)
+
+    def can_read_again(self, data: DataFrame) -> bool:
+        """Return True: a DataFrame says how its rows are made."""
+        return data is not None
+
+    def say(self, step: str) -> None:
+        """Describe the Spark jobs that follow."""
+        context = self.spark.sparkContext
+        context.setJobGroup(self._group, f"{self._group}: {step}", interruptOnCancel=True)
+
+    def ordered(self, data: DataFrame, columns: Sequence[str], *, within_tasks: bool) -> DataFrame:
+        """Sort the rows of each of Spark's partitions, or all of them."""
+        return data.sortWithinPartitions(*columns) if within_tasks else data.sort(*columns)
+
+    def each(self, tasks: Sequence[T], work: Callable[[T], bytes]) -> list[bytes]:
+        """Run one Spark task for every task."""
+        if not tasks:
+            return []
+        rows = self.spark.sparkContext.parallelize(tasks, len(tasks))
+        with self._cancelled_on_failure():
+            answers = rows.map(spark_tasks.Each(work)).collect()
+        for failure, _ in answers:
+            _require_none(failure)
+        return [answer for _, answer in answers]
+
+    def consume(
+        self,
+        data: DataFrame,
+        work: Callable[[Turn, Batches], Iterator[bytes]],
+    ) -> list[bytes]:
+        """Pass over the DataFrame once, without a shuffle."""
+        return self.answers(data.mapInArrow(spark_tasks.Consume(work), spark_tasks.ANSWERS))
+
+    def hold(
+        self,
+        data: DataFrame,
+        prepare: Callable[[Batches], Batches],
+        digest: Callable[[pa.RecordBatch], bytes],
+    ) -> HeldFrame:
+        """Prepare the rows and let Spark keep them."""
+        from pyspark import StorageLevel
+
+        kept = data.mapInArrow(spark_tasks.Keep(prepare, digest), spark_tasks.PARCELS)
+        kept.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with self._cancelled_on_failure():
+                rows = kept.drop("payload").collect()
+            for row in rows:
+                _require_none(row.failure)
+        except BaseException:
+            kept.unpersist()
+            raise
+        rows.sort(key=lambda row: (row.part, row.number))
+        places = [(row.part, row.number, row.checksum) for row in rows]
+        parcels = [Parcel(row.rows, bytes(row.digest)) for row in rows]
+        return HeldFrame(kept, places, parcels, self)
+
+    def answers(self, frame: DataFrame) -> list[bytes]:
+        """Run a DataFrame of answers and return them."""
+        with self._cancelled_on_failure():
+            rows = frame.collect()
+        for row in rows:
+            _require_none(row.failure)
+        return [bytes(row.answer) for row in rows]
+
+    @contextmanager
+    def _cancelled_on_failure(self) -> Iterator[None]:
+        """Leave no Spark job running behind an error or Ctrl-C; put Spark's errors in words."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            raise Unavailable(f"Spark could not do the work: {_first_lines(error)}") from error
+        except BaseException:
+            self.spark.sparkContext.cancelJobGroup(self._group)
+            raise
+
+
+def arrow_schema(struct: StructType) -> pa.Schema:
+    """Return the Arrow schema of Spark's."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    with _types_in_words():
+        return to_arrow_schema(struct)
+
+
+@contextmanager
+def _types_in_words() -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise Unsupported(f"a column of the DataFrame has no type in Hudi: {error}") from error
+
+
+def _require_none(failure: str | None) -> None:
+    if failure is not None:
+        raise payloads.failure_from(failure)
+
+
+def _first_lines(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return "\n".join(lines[-8:])
+
+
+def _rows_by_target(routes: Sequence[Targets]) -> Counter[int]:
+    rows: Counter[int] = Counter()
+    for route in routes:
+        targets, counts = np.unique(route[route >= 0], return_counts=True)
+        rows.update(dict(zip(targets.tolist(), counts.tolist(), strict=True)))
+    return rows
+
+
+def _slots(rows: Counter[int], partitions: int) -> tuple[int, ...]:
+    """Deal targets out to partitions, the largest first to the emptiest; return their numbers."""
+    numbers = spark_slots.numbers_for(partitions).tolist()
+    load = [0] * partitions
+    slots = [0] * (max(rows) + 1)
+    for target, count in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
+        partition = min(range(partitions), key=load.__getitem__)
+        load[partition] += count
+        slots[target] = numbers[partition]
+    return tuple(slots)
+
+
+_users: Counter[int] = Counter()
+_before: dict[int, str] = {}
+_guard = threading.Lock()
+
+
+@contextmanager
+def _one_parcel_a_batch(spark: SparkSession) -> Iterator[None]:
+    """Let Spark hand over one parcel at a time: by its own measure it counts rows, not bytes.
+
+    The setting is the session's; several writers of one session share it until the last is done.
+    """
+    key = id(spark._jsparkSession)
+    with _guard:
+        _users[key] += 1
+        if _users[key] == 1:
+            _before[key] = spark.conf.get(_BATCH_SETTING) or ""
+            spark.conf.set(_BATCH_SETTING, "1")
+    try:
+        yield
+    finally:
+        with _guard:
+            _users[key] -= 1
+            if _users[key] == 0:
+                spark.conf.set(_BATCH_SETTING, _before.pop(key))
+                del _users[key]

@@ -1,0 +1,217 @@
+"""What runs in Spark's Python workers: batches in from the JVM, work, parcels or answers out.
+
+Importable without Spark's driver, and without any of Lakehand's adapters: the work that is given
+brings them. A typed error is an answer like any other: trying again would not mend it, and its
+words reach the driver whole. Anything else fails the task, and Spark tries again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lakehand.engine import payloads
+from lakehand.engine.engine import Batches, Targets, Turn
+from lakehand.errors import Fenced, InvariantBroken, LakehandError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+PARCEL_ROWS: Final = 1 << 16
+PARCEL_BYTES: Final = 8 << 20
+"""A parcel is one value of a row in the JVM: large enough to be cheap, small enough to move."""
+ROUTED_BYTES: Final = 64 << 20
+"""What a routing task keeps back so that the parcels for each target become larger."""
+
+ANSWERS: Final = "failure string, answer binary"
+PARCELS: Final = (
+    "failure string, part int, number int, rows int, digest binary, checksum long, payload binary"
+)
+_NOWHERE: Final[Targets] = np.empty(0, dtype=np.int32)
+ROUTED: Final = "failure string, slot int, target int, part int, number int, payload binary"
+
+_INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
+_TYPES: Final[dict[str, pa.DataType]] = {
+    "failure": _TEXT, "answer": _BYTES, "part": _INT, "number": _INT, "rows": _INT, "slot": _INT,
+    "target": _INT, "digest": _BYTES, "checksum": _LONG, "payload": _BYTES,
+}  # fmt: skip
+
+
+def _schema(declared: str) -> pa.Schema:
+    names = [column.split()[0] for column in declared.split(",")]
+    return pa.schema([pa.field(name, _TYPES[name]) for name in names])
+
+
+_ANSWER, _PARCEL, _ROUTED = _schema(ANSWERS), _schema(PARCELS), _schema(ROUTED)
+
+
+def turn() -> Turn:
+    """Return which task this is; Spark's number of the try is unique in the application."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise InvariantBroken("this runs in a Spark task only")
+    return Turn(context.partitionId(), context.taskAttemptId())
+
+
+def _row(schema: pa.Schema, *values: object) -> pa.RecordBatch:
+    arrays = [pa.array([own], field.type) for own, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _with_failures(schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the rows, and in the end, instead of a typed error, a row that tells it."""
+    try:
+        yield from rows
+    except Unavailable:
+        raise  # the next try may be luckier
+    except LakehandError as error:
+        yield _row(schema, payloads.failure_text(error), *[None] * (len(schema) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Consume:
+    """Each task's share of the rows is given to the work."""
+
+    work: Callable[[Turn, Batches], Iterator[bytes]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """Answer for one task."""
+        return _with_failures(_ANSWER, self._answers(iter(batches)))
+
+    def _answers(self, batches: Batches) -> Batches:
+        for answer in self.work(turn(), batches):
+            yield _row(_ANSWER, None, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Rows are prepared and put into parcels."""
+
+    prepare: Callable[[Batches], Batches]
+    digest: Callable[[pa.RecordBatch], bytes]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """Return the parcels of one task."""
+        return _with_failures(_PARCEL, self._parcels(iter(batches)))
+
+    def _parcels(self, batches: Batches) -> Batches:
+        part = turn().task
+        parcels = payloads.gather(self.prepare(batches), rows=PARCEL_ROWS, size=PARCEL_BYTES)
+        for number, parcel in enumerate(parcels):
+            payload = payloads.to_bytes(parcel).to_pybytes()
+            digest = self.digest(parcel)
+            checksum = zlib.crc32(payload)
+            yield _row(_PARCEL, None, part, number, parcel.num_rows, digest, checksum, payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The rows of parcels are dealt out to their targets."""
+
+    routes: Any
+    """Spark's broadcast of the targets of each parcel's rows, by part and number."""
+    slots: tuple[int, ...]
+    """The number that leads to each target's partition."""
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Batches:
+        """Return, for each target, its rows of many parcels."""
+        return _with_failures(_ROUTED, self._routed(rows))
+
+    def _routed(self, rows: Iterable[pa.RecordBatch]) -> Batches:
+        routes: Mapping[tuple[int, int], tuple[int, Targets]] = self.routes.value
+        waiting: dict[int, list[pa.RecordBatch]] = {}
+        size = 0
+        part = number = 0
+        for part, number, payload in _payloads_of(rows):
+            checksum, route = routes.get((part, number), (None, _NOWHERE))
+            if zlib.crc32(payload) != checksum:
+                raise Fenced(
+                    "Spark lost rows that this write held, and their source gave others when it "
+                    "was asked again. Persist or checkpoint the DataFrame, then do the whole "
+                    "write again"
+                )
+            parcel = payloads.from_bytes(payload)
+            for target, taken in _split(parcel, route):
+                waiting.setdefault(target, []).append(taken)
+                size += taken.nbytes
+            if size >= ROUTED_BYTES:
+                yield from self._sent(waiting, part, number)
+                waiting, size = {}, 0
+        yield from self._sent(waiting, part, number)
+
+    def _sent(self, waiting: dict[int, list[pa.RecordBatch]], part: int, number: int) -> Batches:
+        for target, batches in waiting.items():
+            for batch in payloads.gather(batches, rows=PARCEL_ROWS, size=PARCEL_BYTES):
+                payload = payloads.to_bytes(batch).to_pybytes()
+                yield _row(_ROUTED, None, self.slots[target], target, part, number, payload)
+
+
+def _payloads_of(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer]]:
+    for batch in rows:
+        payload_column: Any = batch.column("payload")
+        parts: list[Any] = batch.column("part").to_pylist()
+        numbers: list[Any] = batch.column("number").to_pylist()
+        for at, (part, number) in enumerate(zip(parts, numbers, strict=True)):
+            yield part, number, payload_column[at].as_buffer()
+
+
+def _split(parcel: pa.RecordBatch, route: Targets) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of each target, in their order."""
+    order = np.argsort(route, kind="stable")
+    targets, starts = np.unique(route[order], return_index=True)
+    ends = np.append(starts[1:], len(order))
+    sorted_rows = parcel.take(cast("pa.Int64Array", pa.array(order)))
+    for target, start, end in zip(targets.tolist(), starts, ends, strict=True):
+        if target >= 0:
+            yield target, sorted_rows.slice(start, end - start)
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Each target's rows, which come one target after the other, are given to the work."""
+
+    work: Callable[[Turn, int, Batches], Iterator[bytes]]
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Batches:
+        """Answer for the targets of one task."""
+        return _with_failures(_ANSWER, self._answers(rows))
+
+    def _answers(self, rows: Iterable[pa.RecordBatch]) -> Batches:
+        mine = turn()
+        for target, own in groupby(_delivered(rows), key=lambda pair: pair[0]):
+            for answer in self.work(mine, target, (batch for _, batch in own)):
+                yield _row(_ANSWER, None, answer)
+
+
+def _delivered(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in rows:
+        failures: list[Any] = batch.column("failure").to_pylist()
+        payload_column: Any = batch.column("payload")
+        targets: list[Any] = batch.column("target").to_pylist()
+        for at, (target, failure) in enumerate(zip(targets, failures, strict=True)):
+            if failure is not None:
+                raise payloads.failure_from(failure)
+            yield target, payloads.from_bytes(payload_column[at].as_buffer())
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A list of tasks, one Spark task each."""
+
+    work: Callable[[Any], bytes]
+
+    def __call__(self, task: Any) -> tuple[str | None, bytes]:  # noqa: ANN401
+        """Answer for one task: its failure, or its answer."""
+        try:
+            return None, self.work(task)
+        except Unavailable:
+            raise
+        except LakehandError as error:
+            return payloads.failure_text(error), b""

@@ -1,0 +1,121 @@
+"""The work of a write that is done in tasks: plain data that pickles, with one call each.
+
+A task opens its own store, by the address that it was given.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehand.core.file_slices import FIRST_VERSION_BY_COMPLETION
+from lakehand.write import index
+from lakehand.write.handles.bulk import write_partitioned
+from lakehand.write.handles.group import write_group
+from lakehand.write.shapes import KEY_COLUMNS, PARTITION_PATH, Try
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakehand.core.table_config import TableConfig
+    from lakehand.core.timeline import Timeline
+    from lakehand.engine.engine import Batches, Turn
+    from lakehand.ports import Store
+    from lakehand.write.incoming import Prepare
+    from lakehand.write.shapes import GroupTask, WriteContext
+
+
+_TRIES = 16
+
+
+def keys_of(keyed: pa.RecordBatch) -> bytes:
+    """Tell the driver the keys and partitions of a parcel."""
+    return _sent(keyed.select(KEY_COLUMNS))
+
+
+def partitions_of(keyed: pa.RecordBatch) -> bytes:
+    """Tell the driver the partitions of a parcel's rows."""
+    return _sent(keyed.select([PARTITION_PATH]))
+
+
+def _sent(keyed: pa.RecordBatch) -> bytes:
+    paths: Any = pc.dictionary_encode(keyed.column(PARTITION_PATH))
+    at = keyed.schema.get_field_index(PARTITION_PATH)
+    encoded = keyed.set_column(at, pa.field(PARTITION_PATH, paths.type), paths)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, encoded.schema) as writer:
+        writer.write_batch(encoded)
+    return sink.getvalue()
+
+
+def received(digest: bytes) -> pa.RecordBatch:
+    """Read what ``keys_of`` or ``partitions_of`` told."""
+    with pa.ipc.open_stream(digest) as reader:
+        return reader.read_next_batch()
+
+
+@dataclass(frozen=True, slots=True)
+class FindKeys:
+    """Look keys up in file slices."""
+
+    opened: Callable[[], Store]
+    config: TableConfig
+    timeline: Timeline
+    use_bloom: bool
+
+    def __call__(self, task: index.LookupTask) -> bytes:
+        """Return which keys were found where, for ``index.locate``."""
+        return index.answer(
+            self.opened(), self.config, self.timeline, task, use_bloom=self.use_bloom
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteGroups:
+    """Write the rows of one target to its file group."""
+
+    opened: Callable[[], Store]
+    context: WriteContext
+    tasks: tuple[GroupTask, ...]
+
+    def __call__(self, turn: Turn, target: int, rows: Batches) -> Iterator[bytes]:
+        """Answer with the files that were staged."""
+        tried = Try(target, _attempt_number(self.context, turn))
+        for file in write_group(self.opened(), self.context, self.tasks[target], rows, tried):
+            yield file.to_json()
+
+
+def _attempt_number(context: WriteContext, turn: Turn) -> int:
+    """Return the last number of a write token.
+
+    Up to table version 7 a log file's name does not bear the instant that writes it: two writers of
+    one slice choose the same number for their next log file. Theirs must not be one name, or the
+    rollback of one would delete what the other committed. So the token tells the instant's time of
+    day, to the millisecond, in a number that Java can hold.
+    """
+    if context.config.version >= FIRST_VERSION_BY_COMPLETION:
+        return turn.attempt
+    day = context.time[8:17]
+    seconds = (int(day[:2]) * 60 + int(day[2:4])) * 60 + int(day[4:6])
+    return (seconds * 1000 + int(day[6:9].ljust(3, "0"))) * _TRIES + turn.attempt % _TRIES
+
+
+@dataclass(frozen=True, slots=True)
+class WriteNew:
+    """Prepare rows and write them to new file groups in one pass."""
+
+    opened: Callable[[], Store]
+    context: WriteContext
+    prepare: Prepare
+    seed: str
+
+    def __call__(self, turn: Turn, batches: Batches) -> Iterator[bytes]:
+        """Answer with the files that were staged."""
+        tried = Try(turn.task, turn.attempt)
+        rows = self.prepare.batches(batches)
+        for file in write_partitioned(self.opened(), self.context, self.seed, rows, tried):
+            yield file.to_json()
