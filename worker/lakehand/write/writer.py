@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehand.errors import Invalid
 from lakehand.formats.commit_metadata import WriteOperation
-from lakehand.write import job
+from lakehand.write import operations
+from lakehand.write.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,12 +60,12 @@ class Writer:
         """Delete whole partitions, named by their paths (``city=Oslo``)."""
         if isinstance(partitions, str):
             raise Invalid(f"partitions is a list of paths: say [{partitions!r}]")
-        return job.delete_partitions(
+        return operations.delete_partitions(
             self._job(WriteOperation.DELETE_PARTITION), tuple(dict.fromkeys(partitions))
         )
 
     def _write(self, operation: WriteOperation, rows: Any) -> WriteResult:  # noqa: ANN401
-        return job.write_rows(self._job(operation), rows)
+        return operations.write_rows(self._job(operation), rows)
 
-    def _job(self, operation: WriteOperation) -> job.Job:
-        return job.Job(self.bench, self.engine, self.opened, self.options, operation)
+    def _job(self, operation: WriteOperation) -> Job:
+        return Job(self.bench, self.engine, self.opened, self.options, operation)

@@ -1,0 +1,152 @@
+"""The work of one try, from its request to the files that its tasks have staged."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lakehand.core.file_sizing import average_row_bytes
+from lakehand.errors import Unsupported
+from lakehand.formats import avro_schema
+from lakehand.formats.commit_metadata import WriteOperation
+from lakehand.write import ground as grounds
+from lakehand.write import index, tasks
+from lakehand.write.job import SchemaMoved, Work
+from lakehand.write.option_table import SortMode
+from lakehand.write.routing import Routing, Sizing, Targets, route_by_key, route_by_partition
+from lakehand.write.schema_change import reconcile
+from lakehand.write.shapes import WriteContext, WrittenFile
+from lakehand.write.tries import show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakehand.engine.engine import Held
+    from lakehand.protocol.claiming import Attempt
+    from lakehand.write.ground import Ground, KnownSchema
+    from lakehand.write.incoming import Prepare
+    from lakehand.write.job import Job
+
+_log = logging.getLogger(__name__)
+
+
+def begun(job: Job, attempt: Attempt, known: KnownSchema, schema: pa.Schema) -> Work:
+    """Return the work of a try that has no files yet: what all its tasks have in common."""
+    config, options = job.bench.config, job.options
+    if known.arrow is not None and reconcile(known.arrow, schema) != schema:
+        raise SchemaMoved(
+            "another writer changed the table's schema while this write's rows were prepared; do "
+            "the whole write again"
+        )
+    keeps_schema = known.text is not None and known.arrow == schema
+    text = known.text if keeps_schema else None
+    attempt.schema = text or avro_schema.from_arrow(schema, table_name=config.name)
+    attempt.schema_at_start = known.text
+    stored = avro_schema.with_meta_columns(schema)
+    context = WriteContext(
+        config=config,
+        time=attempt.time,
+        epoch=attempt.epoch,
+        schema=stored,
+        avro_schema=avro_schema.from_arrow(stored, table_name=config.name),
+        settings=options.files,
+        combine=options.combines(job.operation),
+        is_deletion=job.operation is WriteOperation.DELETE,
+    )
+    return Work(context, attempt.schema, changes_schema=not keeps_schema)
+
+
+def _file_id(drawn: str) -> str:
+    """Return a prefix of file ids in the form that Hudi's have, a UUID's."""
+    digest = hashlib.sha256(drawn.encode()).hexdigest()
+    return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))
+
+
+def bulk(
+    job: Job,
+    prepare: Prepare,
+    data: Any,  # noqa: ANN401
+    attempt: Attempt,
+) -> Work:
+    """Prepare rows and write them to new file groups in one pass."""
+    made = begun(job, attempt, grounds.known_schema(job.bench), prepare.schema)
+    index.refuse_buckets(grounds.look_at(job.bench).slices)
+    show(job, attempt, made)
+    if job.options.sort is not SortMode.NONE:
+        fields = [one.name for one in job.bench.config.partitioning.fields]
+        if job.options.sort is SortMode.GLOBAL_SORT:
+            fields += job.bench.config.record_key_fields
+        is_global = job.options.sort is SortMode.GLOBAL_SORT
+        data = job.engine.ordered(data, fields, within_tasks=not is_global)
+    job.engine.say("writing new files")
+    work = tasks.WriteNew(job.opened, made.context, prepare, job.bench.new_id())
+    made.files = [WrittenFile.from_json(one) for one in job.engine.consume(data, work)]
+    return made
+
+
+def routed(job: Job, attempt: Attempt, schema: pa.Schema, held: Held) -> Work:
+    """Send the rows that are held to file groups, and write those."""
+    made = begun(job, attempt, grounds.known_schema(job.bench), schema)
+    ground = grounds.look_at(job.bench)
+    routing = Routing(job.bench.config, ground, lambda: _file_id(job.bench.new_id()))
+    made.routing = routing
+    index.refuse_buckets(ground.slices)
+    digests = [tasks.received(parcel.digest) for parcel in held.parcels]
+    if job.operation in (WriteOperation.UPSERT, WriteOperation.DELETE):
+        routes = _by_key(job, routing, digests)
+    else:
+        routes = _by_partition(job, made, routing, digests)
+    show(job, attempt, made)
+    job.engine.say("writing the files")
+    work = tasks.WriteGroups(job.opened, made.context, tuple(routing.tasks))
+    made.files = [WrittenFile.from_json(one) for one in held.scatter(routes, work, tasks=job.tasks)]
+    return made
+
+
+def _by_key(job: Job, routing: Routing, digests: list[pa.RecordBatch]) -> list[Targets]:
+    ground = routing.ground
+    incoming = index.gather_keys(digests, is_global=job.options.index.is_global)
+    plan = index.plan_lookups(incoming, ground.slices, tasks=job.tasks or job.engine.parallelism)
+    job.engine.say("looking the keys up")
+    find = tasks.FindKeys(
+        job.opened, job.bench.config, ground.timeline, job.options.index.uses_bloom
+    )
+    located = index.locate(incoming, plan, job.engine.each(plan.tasks, find))
+    if located.copies:
+        _log.warning(
+            "%s: %d keys stand in several file groups, which concurrent or plain inserts of one "
+            "key make; only one row of each is written now",
+            job.bench.store.uri,
+            located.copies,
+        )
+    if job.options.update_partition_path and any(rows.any() for rows in located.moved):
+        raise Unsupported(
+            "some keys stand in another partition than their rows say: a global index cannot move "
+            "them yet. Set update_partition_path=False to update them where they are"
+        )
+    sizing = None if job.operation is WriteOperation.DELETE else _sizing(job, ground)
+    return route_by_key(routing, incoming, located, plan.groups, sizing)
+
+
+def _by_partition(
+    job: Job, made: Work, routing: Routing, digests: list[pa.RecordBatch]
+) -> list[Targets]:
+    ground = routing.ground
+    partitions, of_row = index.number_partitions(digests)
+    if job.operation is WriteOperation.INSERT_OVERWRITE_TABLE:
+        made.replaced = {name: tuple(groups) for name, groups in ground.groups.items() if groups}
+    elif job.operation is WriteOperation.INSERT_OVERWRITE:
+        made.replaced = {name: tuple(ground.groups.get(name, ())) for name in partitions}
+    fill = made.replaced is None
+    return route_by_partition(routing, partitions, of_row, _sizing(job, ground), fill=fill)
+
+
+def _sizing(job: Job, ground: Ground) -> Sizing:
+    limits = job.options.sizes
+    row_bytes = average_row_bytes(
+        grounds.recent_base_files(job.bench, ground.timeline),
+        estimate=job.options.row_bytes,
+        small_file_bytes=limits.small_file_bytes,
+    )
+    return Sizing(limits, row_bytes)
