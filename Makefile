@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 SEEDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock fmt lint type layers test test-spark test-s3 test-api test-interop fuzz bench golden \
+.PHONY: help demo install lock fmt lint type layers test test-spark test-s3 test-api test-interop fuzz bench golden \
 	sim sim-mutations api-up docs requirements requirements-check clean
 
 help: ## show this menu
@@ -46,6 +46,9 @@ type: $(READY) ## mypy, strict
 
 layers: $(READY) ## check the directions of imports
 	$(BIN)/lint-imports
+
+demo: $(READY) ## a small lake, writers that collide, one that is killed, and right rows (needs no Java)
+	$(BIN)/python -m lakehand.demo
 
 test: $(READY) ## all tests that need neither a JVM nor a server (the README's second command)
 	FUZZ_SECONDS=1 $(PYTEST) -m "not java and not s3 and not api and not spark"

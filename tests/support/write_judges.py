@@ -15,7 +15,7 @@ from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 from hudi_rs import HudiRsFailed
 from lakehand.table import Table
 from write_model import Model, Visible, differences
-from write_rows import Row, rows_of
+from write_rows import PARTITION_PATH, RECORD_KEY, Row, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -132,7 +132,24 @@ def judge_changes(model: Model, judges: Iterable[Judge], ranges: Iterable[tuple[
         for judge in judges:
             what = f"{judge.name}, changes of {model.kind} in ({begin}, {end}]"
             found = judge.changed(model.moment(begin), model.moment(end))
-            _require_same(model.changed(begin, end), found, what)
+            expected = model.changed(begin, end)
+            is_foreign = isinstance(judge, Java | HudiRs)
+            if is_foreign and model.kind.merge_on_read and model.kind.event_time:
+                found = _without_late(found, expected, model.as_of(end))
+            _require_same(expected, found, what)
+
+
+def _without_late(found: list[Row], changed: Visible, visible: Visible) -> list[Row]:
+    """Leave out rows that came too late to count.
+
+    Incremental queries of Java and hudi-rs read no base file from before their range, so that a
+    logged row does not meet the one that it lost to. Ours does.
+    """
+    return [
+        row
+        for row in found
+        if (one := (row[PARTITION_PATH], row[RECORD_KEY])) in changed or one not in visible
+    ]
 
 
 def _require_same(expected: Visible, found: list[Row], what: str) -> None:

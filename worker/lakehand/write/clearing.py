@@ -9,7 +9,7 @@ from lakehand.protocol.staging import TEMP
 from lakehand.protocol.timeline_loader import load_timeline
 
 if TYPE_CHECKING:
-    from lakehand.ports import Store
+    from lakehand.protocol.workbench import Workbench
     from lakehand.write.job import Job
 
 
@@ -20,7 +20,7 @@ def clear_up(job: Job) -> None:
     failed: so it is done once more if something new is pending afterwards.
     """
     pending = _pending(job)
-    if not pending and not _has_traces(job.bench.store):
+    if not pending and not _has_traces(job.bench):
         return
     job.engine.say("cleaning up after failed writes")
     failed_writes.clean_up(job.bench, policy=job.options.failed_writes)
@@ -32,6 +32,10 @@ def _pending(job: Job) -> set[str]:
     return {one.time for one in load_timeline(job.bench.store, job.bench.config).pending}
 
 
-def _has_traces(store: Store) -> bool:
+def _has_traces(bench: Workbench) -> bool:
     """Whether a writer began and was never seen, or ended and could not clear away its own."""
-    return bool(store.names(heartbeats.FOLDER)) or bool(store.list(TEMP).folders)
+    return bool(
+        bench.journal.refresh().open
+        or bench.store.names(heartbeats.FOLDER)
+        or bench.store.list(TEMP).folders
+    )

@@ -1,0 +1,161 @@
+"""Runs one child of the write benchmark and watches its process tree while it works.
+
+The child says on a pipe, as JSON lines, which step it begins and what came out. Meanwhile the tree
+below it (driver, JVM, Python workers) is sampled from ``/proc``: the largest sum of resident
+memory, and the processor time used, both per step. Pages that forked workers share are counted
+once for each of them, so the sum is rather too high than too low.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CHILD = Path(__file__).with_name("write_child.py")
+SAMPLE_S = 0.1
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class StepFailed(RuntimeError):
+    """A child could not do its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of one step."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    result: Any
+
+
+@dataclass(slots=True)
+class _Watch:
+    root: int
+    peak: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        is_over = False
+        while not is_over:
+            self.peak = max(self.peak, usage(self.root)[0])
+            is_over = self.ended.wait(SAMPLE_S)
+
+
+def usage(root: int) -> tuple[int, float]:
+    """Return the resident bytes and the processor seconds of a process and all below it."""
+    parents: dict[int, int] = {}
+    used: dict[int, tuple[int, int, int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        try:
+            text = Path("/proc", name, "stat").read_text()
+        except OSError:
+            continue
+        fields = text[text.rindex(")") + 2 :].split()
+        parents[int(name)] = int(fields[1])
+        ticks = sum(map(int, fields[11:15]))
+        used[int(name)] = (int(fields[21]) * _PAGE, ticks, int(fields[20]))
+    memory = ticks = 0
+    for pid, (own_memory, own_ticks, space) in used.items():
+        if _is_below(pid, root, parents):
+            ticks += own_ticks
+            above = parents[pid]
+            if above not in used or used[above][2] != space or not _is_java(above):
+                memory += own_memory
+    return memory, ticks / _TICKS
+
+
+def _is_java(pid: int) -> bool:
+    """A JVM that starts a program shares its memory with it for a moment: not to count twice."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").endswith("/java")
+    except OSError:
+        return False
+
+
+def _is_below(pid: int, root: int, parents: Mapping[int, int]) -> bool:
+    while pid and pid != root:
+        pid = parents.get(pid, 0)
+    return pid == root
+
+
+def run_child(setup: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, Measured]:
+    """Run a child with this setup to its end; return what each of its steps took."""
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(CHILD), str(writing), json.dumps(setup)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(writing,),
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+    os.close(writing)
+    said: list[bytes] = []
+    listener = threading.Thread(target=lambda: said.extend(process.stdout or ()), daemon=True)
+    listener.start()
+    try:
+        with os.fdopen(reading) as lines:
+            found = _follow(process.pid, lines)
+        if process.wait(timeout=60) or not found:
+            listener.join(timeout=5)
+            raise StepFailed(b"".join(said[-60:]).decode(errors="replace"))
+        return found
+    finally:
+        _end(process)
+
+
+def _follow(pid: int, lines: Any) -> dict[str, Measured]:
+    found = {}
+    watch = _Watch(pid)
+    cpu_before = 0.0
+    thread: threading.Thread | None = None
+    for line in lines:
+        event = json.loads(line)
+        if "begin" in event:
+            watch = _Watch(pid)
+            cpu_before = usage(pid)[1]
+            thread = threading.Thread(target=watch.run, daemon=True)
+            thread.start()
+            continue
+        assert thread is not None
+        watch.ended.set()
+        thread.join()
+        found[event["end"]] = Measured(
+            seconds=event["seconds"],
+            cpu_seconds=usage(pid)[1] - cpu_before,
+            peak_bytes=watch.peak,
+            result=event["result"],
+        )
+    watch.ended.set()
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the session that we started: the JVM is a grandchild."""
+    deadline = time.monotonic() + 10
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            break
+        time.sleep(0.2)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
