@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import shutil
 import statistics
 import sys
@@ -112,6 +113,10 @@ class Run:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "TZ": "UTC",
+            # Spark's Python daemon finds the profiler here.
+            "PYTHONPATH": os.pathsep.join(
+                [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             "LAKEHAND_BENCH_PROFILE": str(profile),
         }
         setup = {**self.setup, "peer": peer, "folder": str(self.folder / peer), "steps": steps}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import selectors
 import signal
 import subprocess
@@ -249,9 +250,11 @@ class Crowd:
             if self.living.keys() <= (self.sleepers.keys() if keep_sleepers else set()):
                 return
         late = self.living.keys() - self.sleepers.keys()
+        states = {pid: Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in late}
         for pid in late:
             os.kill(pid, signal.SIGUSR1)  # its threads' stacks go to the standard error
-        self.problems.append(f"workers did not end when they were told to: {late}")
+        select.select([], [], [], 1.0)  # before they are killed
+        self.problems.append(f"workers did not end when they were told to: {states}")
 
     def _hear(self, heard: dict[str, Any]) -> None:
         pid, did = heard["pid"], heard["did"]
