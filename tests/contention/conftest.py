@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,6 +50,13 @@ S3_SETTINGS = {
     "lock_margin_s": 0.6,
     "lock_timeout_s": 40.0,
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sixteen processes on a busy machine take their time; a crowd has limits of its own."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @dataclass

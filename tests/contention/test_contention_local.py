@@ -32,7 +32,7 @@ def test_a_removable_plan_is_executed_once_or_rolled_back(local_arena):
 def test_a_cancelled_plan_never_commits(local_arena):
     local_arena.lock = "file"
     problems = local_arena.contend(
-        jobs={"execute": 60, "cancel": 1, "abort": 2, "clean": 1},
+        jobs={"execute": 40, "cancel": 2, "abort": 2, "clean": 1},
         plan=CANCELLABLE,
         at_least={"committed": 1, "cancelled": 2, "aborted": 2},
     )

@@ -45,8 +45,8 @@ MOMENTS = (
     "cleaning",
     "decided",
 )
-DRAIN_S = 60.0
-PATIENCE_S = 30.0
+DRAIN_S = 180.0
+PATIENCE_S = 120.0
 """How much longer a crowd may take until it has done something of everything."""
 
 
