@@ -106,6 +106,17 @@ def test_any_other_failure_is_put_in_words(spark, engine):
         engine.consume(spark.range(0, 1, 1, 1), fail)
 
 
+def test_a_failure_of_the_jvm_keeps_its_cause(spark, engine):
+    frame = spark.range(0, 1, 1, 1).selectExpr("raise_error('no such row') as x")
+    with pytest.raises(Unavailable, match="no such row"):
+        engine.consume(frame, _no_answers)
+
+
+def _no_answers(_turn, batches):
+    for _ in batches:
+        yield b""
+
+
 def test_tasks_answer_in_the_order_in_which_they_were_given(engine):
     assert engine.each([3, 1, 2], _doubled) == [b"6", b"2", b"4"]
     assert engine.each([], _doubled) == []

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _TASKS_PER_CORE = 2
+_MOST_LINES = 8
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class SparkEngine:
 
     def can_read_again(self, data: DataFrame) -> bool:
         """Return True: a DataFrame says how its rows are made."""
-        return data is not None
+        return True
 
     def say(self, step: str) -> None:
         """Describe the Spark jobs that follow."""
@@ -181,7 +182,7 @@ class SparkEngine:
         try:
             yield
         except (PySparkException, Py4JError) as error:
-            raise Unavailable(f"Spark could not do the work: {_first_lines(error)}") from error
+            raise Unavailable(f"Spark could not do the work: {_in_words(error)}") from error
         except BaseException:
             self.spark.sparkContext.cancelJobGroup(self._group)
             raise
@@ -210,9 +211,11 @@ def _require_none(failure: str | None) -> None:
         raise payloads.failure_from(failure)
 
 
-def _first_lines(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return "\n".join(lines[-8:])
+def _in_words(error: BaseException) -> str:
+    """Return what went wrong without the frames of the JVM, which hide it."""
+    lines = [line.rstrip() for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith(("\tat ", "\t..."))]
+    return "\n".join(told if len(told) <= _MOST_LINES else [told[0], "...", *told[-_MOST_LINES:]])
 
 
 def _rows_by_target(routes: Sequence[Targets]) -> Counter[int]:
