@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakehand.core.instants import Action
+from lakehand.core.instants import Action, Instant, State
+from lakehand.protocol.timeline_loader import instant_path
 from sim_actors import canceller, clean, executor, ingester
 from sim_actors_beginnings import Beginning, Maker
+from sim_actors_data import config
 from sim_calls import FaultBudget
 from sim_checkers_all import PATIENT_HEALERS, all_checkers
 from sim_foreign import foreign_archive, foreign_clean, foreign_compaction, foreign_ingest
@@ -34,7 +37,15 @@ def old_rows(maker: Maker) -> None:
     requested(Action.COMPACTION, maker)
 
 
+def begun_by_java(maker: Maker) -> None:
+    """A compaction plan of ours that Java has begun to execute."""
+    requested(Action.COMPACTION, maker)
+    instant = Instant(maker.made.times[0], Action.COMPACTION, State.INFLIGHT)
+    maker.bench().store.put(instant_path(config(), instant), b"")
+
+
 COMPACTION = Beginning(partial(requested, Action.COMPACTION))
+BEGUN_BY_JAVA = Beginning(begun_by_java)
 CLUSTERING = Beginning(partial(requested, Action.CLUSTERING))
 CANCELLABLE = Beginning(partial(requested, Action.CLUSTERING, cancellable=True))
 OLD_ROWS = Beginning(old_rows)
@@ -65,6 +76,13 @@ CASTS: Mapping[str, Cast] = {
     "java cleans, we clean": (FAILED, {JAVA: foreign_clean, "k": clean}),
     "java archives, we write": (TWO_ROWS, {JAVA: foreign_archive, "i": ingester("f1")}),
     "java archives, we compact": (OLD_ROWS, {JAVA: foreign_archive, "x": executor(OLD_ROWS.time)}),
+    "java has begun our plan, we would too": (
+        BEGUN_BY_JAVA,
+        {
+            JAVA: partial(foreign_compaction, BEGUN_BY_JAVA.time, group="f1"),
+            "x": executor(BEGUN_BY_JAVA.time),
+        },
+    ),
 }
 
 SWITCHES = FaultBudget(preemptions=1)
@@ -144,7 +162,14 @@ def executes_ours(faults: FaultBudget) -> Scenario:
     )
 
 
-for _name in (*CASTS, "java executes our plan"):
-    scenario(partial(situation, _name, SWITCHES))
+def what_holds(weakness: str) -> Scenario:
+    """Return the scenario of a weakness, asked only for the promises that still hold there."""
+    name, faults, weakened = WEAKENED[weakness]
+    full = situation(name, faults)
+    return replace(full, checkers=[one for one in full.checkers if one().name not in weakened])
+
+
+scenario(partial(what_holds, "Java executes a plan of ours"))
 for _name in CASTS:
+    scenario(partial(situation, _name, SWITCHES))
     scenario(partial(beside, _name, DEEP, suffix=" deep"))

@@ -238,9 +238,7 @@ def _():
     yield from without(claiming, "require_own_plan")
 
 
-@guard(
-    "what foreign writers ended is recorded", "java cleans, we write deep", "java executes our plan"
-)
+@guard("what foreign writers ended is recorded", "java cleans, we write deep")
 def _():
     yield answering(traces, "foreign_ends", ())
 
@@ -287,7 +285,7 @@ def _():
     yield from without(claiming, "require_not_tried")
 
 
-@guard("claim: no foreign attempt", "java executes our plan")
+@guard("claim: no foreign attempt", "java has begun our plan, we would too")
 def _():
     yield from without(claiming, "require_no_foreign_attempt")
 

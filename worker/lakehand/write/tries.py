@@ -34,7 +34,7 @@ def try_until_committed(job: Job, work: Callable[[Attempt], Work], tries: int) -
         try:
             begun = writing.begin_write(job.bench, _request(job))
             if isinstance(begun, AlreadyWritten):
-                return _writtenclear_up(job, begun.time)
+                return _written_before(job, begun.time)
             return outcome.result(executing.run_attempt(job.bench, begun, outcome.output))
         except WriteConflict:
             if not tries:
@@ -49,7 +49,7 @@ def _request(job: Job) -> PlanRequest:
     return PlanRequest(action=job.action, run=job.options.run)
 
 
-def _writtenclear_up(job: Job, time: str) -> WriteResult:
+def _written_before(job: Job, time: str) -> WriteResult:
     """Answer for a batch that is known: done, or being done by another worker at this moment."""
     for instant in load_timeline(job.bench.store, job.bench.config).completed:
         if instant.time == time:
