@@ -5,13 +5,15 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VENV4 := .venv-spark4
+READY4 := $(VENV4)/.ready
 UV := $(BIN)/python -m uv
 PYTEST := $(BIN)/python -m pytest
 FUZZ_SECONDS ?= 60
 SEEDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install lock fmt lint type layers test test-spark test-s3 test-api test-interop fuzz bench golden \
+.PHONY: help demo install lock fmt lint type layers test test-spark test-spark4 test-s3 test-api test-interop fuzz bench golden \
 	sim sim-mutations api-up docs requirements requirements-check clean
 
 help: ## show this menu
@@ -25,12 +27,22 @@ $(READY): requirements.lock pyproject.toml
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
+# The same library beside the next PySpark, in an environment of its own.
+$(READY4): requirements-spark4.lock $(READY)
+	$(PYTHON) -m venv $(VENV4)
+	$(UV) pip sync --quiet --python $(VENV4)/bin/python --require-hashes requirements-spark4.lock
+	$(UV) pip install --quiet --python $(VENV4)/bin/python --no-deps --editable .
+	@touch $@
+
 install: $(READY) ## create .venv with everything that development needs
 
 lock: $(READY) ## resolve all dependencies again, within pyproject.toml's ranges
 	$(UV) pip compile pyproject.toml --quiet --all-extras --group test --group lint --group docs --group build \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--upgrade --output-file requirements.lock
+	$(UV) pip compile pyproject.toml --quiet --extra spark --group test-spark4 \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--upgrade --output-file requirements-spark4.lock
 
 fmt: $(READY) ## format the code
 	$(BIN)/ruff format .
@@ -73,6 +85,9 @@ sim-mutations: $(READY) ## take every guard of the protocol out in turn, and see
 test-spark: $(READY) ## writing and reading through PySpark, on a JVM that is there or comes from PyPI
 	$(PYTEST) -m "spark and not java and not s3"
 
+test-spark4: $(READY4) ## the same on PySpark 4, in an environment of its own
+	$(VENV4)/bin/python -m pytest tests/spark -m "spark and not java and not s3"
+
 test-interop: $(READY) ## tables written here, read and written on by Apache Hudi in Java and by hudi-rs
 	$(PYTEST) -m java
 
@@ -98,4 +113,4 @@ requirements-check: $(READY) ## fail if docs/requirements-proof.md is stale
 	$(BIN)/python tests/support/requirements.py --check
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV4) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

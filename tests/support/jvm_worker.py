@@ -60,9 +60,9 @@ class Session:
 
 def to_arrow(frame: DataFrame) -> pa.Table:
     """The frame's rows with exact types (Spark 3.5 has no public `toArrow`)."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from lakehand.engine.spark import arrow_schema
 
-    schema = to_arrow_schema(frame.schema)
+    schema = arrow_schema(frame.schema)
     schema = pa.schema([_utc(column) for column in schema])
     batches = frame._collect_as_arrow()
     return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakehand.core.journal_moves import Standing
 from sim_actors import Act
 from sim_checkers_journal import history
 from sim_checkers_views import epoch_of_file, instant_of_file, is_data, look
@@ -123,7 +124,7 @@ class AllIsWell:
             self._pending(world)
             or self._remains(world)
             or self._staged(world, state)
-            or self._not_finished(world)
+            or self._not_finished(world, state)
         )
 
     def _pending(self, world: World) -> str | None:
@@ -149,13 +150,18 @@ class AllIsWell:
         ]
         return f"still staged: {', '.join(sorted(left))}" if left else None
 
-    def _not_finished(self, world: World) -> str | None:
-        """Plans that are kept over their attempts can be executed to completion."""
+    def _not_finished(self, world: World, state: _State) -> str | None:
+        """Plans that are kept over their attempts can be executed to completion.
+
+        Whose worker lived until the first clean had passed is removed by the last one.
+        """
+        standings = history(world, state.history).standings
         for name in reversed(self._healers):
             value = world.results[name].value
             acts = [one for one in value or () if isinstance(one, Act)]
             for act in acts:
-                if act.end not in _FINISHED:
+                was_removed = standings.get(act.time) is Standing.REMOVED
+                if act.end not in _FINISHED and not (act.end == "MustRollBack" and was_removed):
                     return f"{name} could not finish {act.time}: {act.end}"
             if acts:
                 break

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,8 +193,10 @@ def arrow_schema(struct: StructType) -> pa.Schema:
     """Return the Arrow schema of Spark's."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    takes_zone = "timezone" in signature(to_arrow_schema).parameters
+    zone = {"timezone": "UTC"} if takes_zone else {}  # PySpark 3.5 says UTC by itself
     with _types_in_words():
-        return to_arrow_schema(struct)
+        return to_arrow_schema(struct, **zone)
 
 
 @contextmanager
