@@ -23,14 +23,14 @@ $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Lakehand needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
 # The same library beside the next PySpark, in an environment of its own.
 $(READY4): requirements-spark4.lock $(READY)
 	$(PYTHON) -m venv $(VENV4)
-	$(UV) pip sync --quiet --python $(VENV4)/bin/python --require-hashes requirements-spark4.lock
+	$(UV) pip sync --quiet --compile-bytecode --python $(VENV4)/bin/python --require-hashes requirements-spark4.lock
 	$(UV) pip install --quiet --python $(VENV4)/bin/python --no-deps --editable .
 	@touch $@
 

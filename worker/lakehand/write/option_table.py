@@ -103,8 +103,8 @@ TOPICS: Final[Mapping[str, tuple[Option, ...]]] = {
         Option("level", (), Amount(1, 22, is_whole=True), None,
                "the codec's level: zstd 1 to 22 (3 if not given), gzip 1 to 9 (6)"),
         Option("dictionary_columns", (), Names(), (),
-               "columns of few values, to be written with a dictionary; the meta columns that "
-               "repeat are"),
+               "columns of few values, to be written with a dictionary; partition columns and "
+               "the meta columns that repeat are"),
         Option("row_group_mb", (HudiKey("hoodie.parquet.block.size", _MB),), _SIZE_MB, 128,
                "where a row group ends, in Arrow's bytes"),
         Option("row_group_rows", (), Amount(1, 1 << 30, is_whole=True), 1 << 20,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehand.core.file_slices import FIRST_VERSION_BY_COMPLETION
+from lakehand.engine import payloads
 from lakehand.write import index
 from lakehand.write.handles.bulk import write_partitioned
 from lakehand.write.handles.group import write_group
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from lakehand.write.incoming import Prepare
     from lakehand.write.shapes import GroupTask, WriteContext
 
-
 _TRIES = 16
+
+_ROWS_AT_ONCE = 1 << 18
+_BYTES_AT_ONCE = 32 << 20
+"""Spark gives ten thousand rows at a time; dealt out to partitions these are small change."""
 
 
 def keys_of(keyed: pa.RecordBatch) -> bytes:
@@ -116,6 +120,8 @@ class WriteNew:
     def __call__(self, turn: Turn, batches: Batches) -> Iterator[bytes]:
         """Answer with the files that were staged."""
         tried = Try(turn.task, turn.attempt)
-        rows = self.prepare.batches(batches)
+        rows = payloads.gather(
+            self.prepare.batches(batches), rows=_ROWS_AT_ONCE, size=_BYTES_AT_ONCE
+        )
         for file in write_partitioned(self.opened(), self.context, self.seed, rows, tried):
             yield file.to_json()

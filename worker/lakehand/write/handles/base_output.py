@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakehand.formats.base_file import BaseFileOptions
     from lakehand.ports import Store
     from lakehand.read.merge import MergeCounts
-    from lakehand.write.shapes import FileSettings, Try, WriteContext
+    from lakehand.write.shapes import Try, WriteContext
 
 _EXTENSION = ".parquet"
 
@@ -55,7 +55,7 @@ class BaseOutput:
                 BaseFileWriter(
                     self._staged,
                     base_file_schema(context.schema),
-                    options=_within_memory(context.settings),
+                    options=_options(context),
                 )
             )
             self._open = opening.pop_all()
@@ -92,10 +92,19 @@ class BaseOutput:
         self._open.__exit__(kind, error, trace)
 
 
-def _within_memory(settings: FileSettings) -> BaseFileOptions:
-    """Return the options with row groups that leave room for what else a task holds."""
-    most = max(1, settings.memory_bytes // 2)
-    return replace(settings.base, row_group_bytes=min(settings.base.row_group_bytes, most))
+def _options(context: WriteContext) -> BaseFileOptions:
+    """Return the options as the table and the task's memory have them.
+
+    A file has one value in each partition column, so a dictionary suits these; and row groups
+    leave room for what else a task holds.
+    """
+    base = context.settings.base
+    most = max(1, context.settings.memory_bytes // 2)
+    return replace(
+        base,
+        row_group_bytes=min(base.row_group_bytes, most),
+        dictionary_columns=(*base.dictionary_columns, *context.config.partition_fields),
+    )
 
 
 def stat_of_new(output: BaseOutput) -> WriteStat:
