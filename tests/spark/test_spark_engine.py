@@ -71,14 +71,31 @@ def test_what_is_held_does_not_change_when_the_source_does(spark, engine):
     assert json.loads(answer)[3] == shown.tolist()
 
 
-def test_rows_that_spark_lost_and_made_anew_differently_are_refused(spark, engine):
+def test_rows_of_another_try_than_the_one_that_told_of_them_are_refused(spark, engine):
     frame = spark.range(0, 100, 1, 2).select(F.rand().alias("r"))
     with engine.hold(frame, as_they_are, no_digest) as held:
         routes = [np.zeros(parcel.rows, dtype=np.int32) for parcel in held.parcels]
         at_hand = held.places[0]
         held.places[0] = (*at_hand[:2], at_hand[2] ^ 1)
-        with pytest.raises(Fenced, match="Persist or checkpoint"):
+        with pytest.raises(Fenced, match="another try of a task"):
             held.scatter(routes, rows_as_json)
+
+
+def test_rows_that_spark_lost_are_not_made_anew(spark, engine):
+    frame = spark.range(0, 100, 1, 2).select(F.rand().alias("r"))
+    with engine.hold(frame, as_they_are, no_digest) as held:
+        routes = [np.zeros(parcel.rows, dtype=np.int32) for parcel in held.parcels]
+        held.frame._jdf.queryExecution().logical().rdd().unpersist(True)
+        with pytest.raises(Unavailable, match="lost rows that this write held"):
+            held.scatter(routes, rows_as_json)
+
+
+def test_what_was_held_is_let_go(spark, engine):
+    persistent = spark.sparkContext._jsc.getPersistentRDDs
+    before = len(persistent())
+    with engine.hold(spark.range(0, 10, 1, 1), as_they_are, no_digest):
+        assert len(persistent()) == before + 1
+    assert len(persistent()) == before
 
 
 def test_a_typed_error_of_a_task_reaches_the_driver_as_it_is(spark, engine):

@@ -31,17 +31,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_SPARKS_OWN = "10000"
+ROWS_A_BATCH = 1 << 15
+"""Incoming rows that a task gets at once: fewer, and the calls for each batch cost more than it."""
+_LOST = "Checkpoint block"
 _TASKS_PER_CORE = 2
 _MOST_LINES = 8
 
 
 @dataclass(slots=True)
 class HeldFrame:
-    """Parcels that Spark keeps, in memory or on its disks."""
+    """Parcels that Spark keeps, in memory or on its disks; it never makes them again."""
 
     frame: DataFrame
     places: list[tuple[int, int, int]]
-    """Which task made each parcel, the how-many-th of it, and its checksum."""
+    """Which task made each parcel, the how-many-th of it, and in which try."""
     parcels: list[Parcel]
     engine: SparkEngine
 
@@ -59,8 +63,8 @@ class HeldFrame:
         partitions = min(len(rows), tasks or _TASKS_PER_CORE * self.engine.parallelism)
         slots = _slots(rows, partitions)
         by_place = {
-            (part, number): (checksum, route)
-            for (part, number, checksum), route in zip(self.places, routes, strict=True)
+            (part, number): (attempt, route)
+            for (part, number, attempt), route in zip(self.places, routes, strict=True)
         }
         shared = self.engine.spark.sparkContext.broadcast(by_place)
         try:
@@ -69,8 +73,15 @@ class HeldFrame:
                 "target", "part", "number"
             )
             answers = delivered.mapInArrow(spark_tasks.Deliver(work), spark_tasks.ANSWERS)
-            with _one_parcel_a_batch(self.frame.sparkSession):
+            with _batches_of(self.frame.sparkSession, 1):
                 return self.engine.answers(answers)
+        except Unavailable as failure:
+            if _LOST in str(failure):
+                raise Unavailable(
+                    "Spark lost rows that this write held, with an executor or its disk: nothing "
+                    "of the write counts; do the whole write again"
+                ) from failure
+            raise
         finally:
             shared.destroy()
 
@@ -85,7 +96,7 @@ class HeldFrame:
         trace: TracebackType | None,
     ) -> None:
         """Let the rows go."""
-        self.frame.unpersist()
+        _forget(self.frame)
 
 
 class SparkEngine:
@@ -140,7 +151,9 @@ class SparkEngine:
         work: Callable[[Turn, Batches], Iterator[bytes]],
     ) -> list[bytes]:
         """Pass over the DataFrame once, without a shuffle."""
-        return self.answers(data.mapInArrow(spark_tasks.Consume(work), spark_tasks.ANSWERS))
+        answers = data.mapInArrow(spark_tasks.Consume(work), spark_tasks.ANSWERS)
+        with _batches_of(self.spark, ROWS_A_BATCH):
+            return self.answers(answers)
 
     def hold(
         self,
@@ -148,21 +161,23 @@ class SparkEngine:
         prepare: Callable[[Batches], Batches],
         digest: Callable[[pa.RecordBatch], bytes],
     ) -> HeldFrame:
-        """Prepare the rows and let Spark keep them."""
-        from pyspark import StorageLevel
+        """Prepare the rows and let Spark keep them.
 
-        kept = data.mapInArrow(spark_tasks.Keep(prepare, digest), spark_tasks.PARCELS)
-        kept.persist(StorageLevel.MEMORY_AND_DISK)
+        A local checkpoint cuts their origin off: what Spark loses it cannot make anew, perhaps
+        with other rows, and says so. It keeps rows as they are; a cache would encode each column.
+        """
+        prepared = data.mapInArrow(spark_tasks.Keep(prepare, digest), spark_tasks.PARCELS)
+        kept = prepared.localCheckpoint(eager=False)
         try:
-            with self._cancelled_on_failure():
+            with self._cancelled_on_failure(), _batches_of(self.spark, ROWS_A_BATCH):
                 rows = kept.drop("payload").collect()
             for row in rows:
                 _require_none(row.failure)
         except BaseException:
-            kept.unpersist()
+            _forget(kept)
             raise
         rows.sort(key=lambda row: (row.part, row.number))
-        places = [(row.part, row.number, row.checksum) for row in rows]
+        places = [(row.part, row.number, row.attempt) for row in rows]
         parcels = [Parcel(row.rows, bytes(row.digest)) for row in rows]
         return HeldFrame(kept, places, parcels, self)
 
@@ -241,28 +256,43 @@ def _slots(rows: Counter[int], partitions: int) -> tuple[int, ...]:
     return tuple(slots)
 
 
-_users: Counter[int] = Counter()
+def _forget(checkpointed: DataFrame) -> None:
+    """Let Spark drop what a local checkpoint keeps, now and not when Java collects its garbage."""
+    plan: Any = checkpointed._jdf.queryExecution().logical()
+    plan.rdd().unpersist(False)
+
+
+_wanted: dict[int, list[int]] = {}
 _before: dict[int, str] = {}
 _guard = threading.Lock()
 
 
 @contextmanager
-def _one_parcel_a_batch(spark: SparkSession) -> Iterator[None]:
-    """Let Spark hand over one parcel at a time: by its own measure it counts rows, not bytes.
+def _batches_of(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Let Spark hand over so many rows at a time: by its own measure it counts rows, not bytes.
 
-    The setting is the session's; several writers of one session share it until the last is done.
+    More than Spark's own number only where nobody chose one. The setting is the session's: of
+    several writers that want it otherwise at one time the most careful one has its way.
     """
     key = id(spark._jsparkSession)
     with _guard:
-        _users[key] += 1
-        if _users[key] == 1:
-            _before[key] = spark.conf.get(_BATCH_SETTING) or ""
-            spark.conf.set(_BATCH_SETTING, "1")
+        wanted = _wanted.setdefault(key, [])
+        if not wanted:
+            _before[key] = spark.conf.get(_BATCH_SETTING) or _SPARKS_OWN
+        wanted.append(rows)
+        spark.conf.set(_BATCH_SETTING, _setting(wanted, _before[key]))
     try:
         yield
     finally:
         with _guard:
-            _users[key] -= 1
-            if _users[key] == 0:
-                spark.conf.set(_BATCH_SETTING, _before.pop(key))
-                del _users[key]
+            wanted.remove(rows)
+            spark.conf.set(_BATCH_SETTING, _setting(wanted, _before[key]))
+            if not wanted:
+                del _wanted[key], _before[key]
+
+
+def _setting(wanted: Sequence[int], before: str) -> str:
+    least = min(wanted, default=0)
+    if not least or (before != _SPARKS_OWN and least > 1):
+        return before
+    return str(least)

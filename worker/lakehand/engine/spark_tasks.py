@@ -7,10 +7,11 @@ words reach the driver whole. Anything else fails the task, and Spark tries agai
 
 from __future__ import annotations
 
-import zlib
+import sys
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
+from zipimport import zipimporter
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +31,14 @@ ROUTED_BYTES: Final = 64 << 20
 
 ANSWERS: Final = "failure string, answer binary"
 PARCELS: Final = (
-    "failure string, part int, number int, rows int, digest binary, checksum long, payload binary"
+    "failure string, part int, number int, attempt long, rows int, digest binary, payload binary"
 )
-_NOWHERE: Final[Targets] = np.empty(0, dtype=np.int32)
 ROUTED: Final = "failure string, slot int, target int, part int, number int, payload binary"
 
 _INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _TYPES: Final[dict[str, pa.DataType]] = {
     "failure": _TEXT, "answer": _BYTES, "part": _INT, "number": _INT, "rows": _INT, "slot": _INT,
-    "target": _INT, "digest": _BYTES, "checksum": _LONG, "payload": _BYTES,
+    "target": _INT, "digest": _BYTES, "attempt": _LONG, "payload": _BYTES,
 }  # fmt: skip
 
 
@@ -65,8 +65,20 @@ def _row(schema: pa.Schema, *values: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _forget_archives() -> None:
+    """Spare the next task the time to read PySpark's archive again.
+
+    Before each task Spark asks Python to look for new modules. Up to Python 3.12 that reads the
+    directory of an archive once for every package that came out of it: 30 ms and more.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]
+
+
 def _with_failures(schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give the rows, and in the end, instead of a typed error, a row that tells it."""
+    _forget_archives()
     try:
         yield from rows
     except Unavailable:
@@ -102,13 +114,12 @@ class Keep:
         return _with_failures(_PARCEL, self._parcels(iter(batches)))
 
     def _parcels(self, batches: Batches) -> Batches:
-        part = turn().task
+        part, attempt = turn()
         parcels = payloads.gather(self.prepare(batches), rows=PARCEL_ROWS, size=PARCEL_BYTES)
         for number, parcel in enumerate(parcels):
             payload = payloads.to_bytes(parcel).to_pybytes()
             digest = self.digest(parcel)
-            checksum = zlib.crc32(payload)
-            yield _row(_PARCEL, None, part, number, parcel.num_rows, digest, checksum, payload)
+            yield _row(_PARCEL, None, part, number, attempt, parcel.num_rows, digest, payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +140,13 @@ class Route:
         waiting: dict[int, list[pa.RecordBatch]] = {}
         size = 0
         part = number = 0
-        for part, number, payload in _payloads_of(rows):
-            checksum, route = routes.get((part, number), (None, _NOWHERE))
-            if zlib.crc32(payload) != checksum:
+        for part, number, attempt, payload in _payloads_of(rows):
+            told, route = routes[part, number]
+            if attempt != told:
                 raise Fenced(
-                    "Spark lost rows that this write held, and their source gave others when it "
-                    "was asked again. Persist or checkpoint the DataFrame, then do the whole "
-                    "write again"
+                    "Spark holds rows of another try of a task than the one that told this write "
+                    "of its rows, perhaps other rows. Do the whole write again; with speculation "
+                    "off it does not happen"
                 )
             parcel = payloads.from_bytes(payload)
             for target, taken in _split(parcel, route):
@@ -153,13 +164,14 @@ class Route:
                 yield _row(_ROUTED, None, self.slots[target], target, part, number, payload)
 
 
-def _payloads_of(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer]]:
+def _payloads_of(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, pa.Buffer]]:
     for batch in rows:
         payload_column: Any = batch.column("payload")
-        parts: list[Any] = batch.column("part").to_pylist()
-        numbers: list[Any] = batch.column("number").to_pylist()
-        for at, (part, number) in enumerate(zip(parts, numbers, strict=True)):
-            yield part, number, payload_column[at].as_buffer()
+        places: list[list[Any]] = [
+            batch.column(name).to_pylist() for name in ("part", "number", "attempt")
+        ]
+        for at, (part, number, attempt) in enumerate(zip(*places, strict=True)):
+            yield part, number, attempt, payload_column[at].as_buffer()
 
 
 def _split(parcel: pa.RecordBatch, route: Targets) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -209,6 +221,7 @@ class Each:
 
     def __call__(self, task: Any) -> tuple[str | None, bytes]:  # noqa: ANN401
         """Answer for one task: its failure, or its answer."""
+        _forget_archives()
         try:
             return None, self.work(task)
         except Unavailable:
