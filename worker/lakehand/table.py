@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
+import sys
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, overload
@@ -40,6 +42,7 @@ from lakehand.read.snapshot import Scan, Snapshot, load_snapshot, query_time
 from lakehand.store.open import StoreAddress, open_store
 from lakehand.write.creation import NewTable, create_table
 from lakehand.write.options import WriteOptions
+from lakehand.write.progress import Progress
 from lakehand.write.writer import Writer
 
 if TYPE_CHECKING:
@@ -205,7 +208,14 @@ class Table:
             from lakehand.engine.spark import SparkEngine
 
             engine = SparkEngine(spark, group=f"lakehand {self.config.name} {bench.worker}")
-        return Writer(bench, engine, self.opened, parsed)
+        progress = Progress(
+            sys.stderr if parsed.progress else None,
+            bench.clock,
+            bench.background,
+            what=self.config.name,
+            columns=shutil.get_terminal_size().columns,
+        )
+        return Writer(bench, engine, self.opened, parsed, progress)
 
     @overload
     def read(self, spark: None = None) -> Reader[pa.Table]: ...

@@ -88,6 +88,13 @@ class Engine(Protocol):
     def say(self, step: str) -> None:
         """Tell people who watch the engine what it does from here on."""
 
+    def rows_taken(self) -> int:
+        """Return how many rows tasks took so far, all in all; for people to see, not to count on.
+
+        An engine learns of them while they are taken or when their task ends, of tasks that are
+        done again twice.
+        """
+
     def ordered(
         self,
         data: Any,  # noqa: ANN401

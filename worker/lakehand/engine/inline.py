@@ -50,7 +50,8 @@ class HeldBatches:
 
         def task(numbered: tuple[int, int]) -> list[bytes]:
             number, target = numbered
-            return list(work(self.engine.turn(number), target, rows_of(target)))
+            rows = self.engine.counted(rows_of(target))
+            return list(work(self.engine.turn(number), target, rows))
 
         return _flat(self.engine.all(task, list(enumerate(targets)), threads=tasks))
 
@@ -74,6 +75,7 @@ class InlineEngine:
 
     parallelism: int = 1
     _attempts: Iterator[int] = field(default_factory=itertools.count)
+    _taken: list[int] = field(default_factory=list)
 
     def schema_of(self, data: Any) -> pa.Schema:  # noqa: ANN401
         """Return the schema of Arrow data."""
@@ -90,6 +92,16 @@ class InlineEngine:
 
     def say(self, step: str) -> None:
         """Nobody watches."""
+
+    def rows_taken(self) -> int:
+        """Return how many rows tasks took so far."""
+        return sum(self._taken)
+
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """Count rows as they are taken."""
+        for batch in batches:
+            self._taken.append(batch.num_rows)
+            yield batch
 
     def ordered(
         self,
@@ -136,12 +148,12 @@ class InlineEngine:
 
     def _shares(self, data: Any) -> list[Batches]:  # noqa: ANN401
         if isinstance(data, pa.RecordBatch):
-            return [iter([data])]
+            return [self.counted([data])]
         if not isinstance(data, pa.Table):
-            return [iter(data)]
+            return [self.counted(data)]
         size = max(1, -(-data.num_rows // self.parallelism))
         starts = range(0, max(1, data.num_rows), size)
-        return [iter(data.slice(at, size).to_batches(PARCEL_ROWS)) for at in starts]
+        return [self.counted(data.slice(at, size).to_batches(PARCEL_ROWS)) for at in starts]
 
     def turn(self, task: int) -> Turn:
         """Return the turn of a task that begins now."""

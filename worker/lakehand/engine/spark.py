@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     import pyarrow as pa
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -72,7 +73,9 @@ class HeldFrame:
             delivered = routed.repartition(partitions, "slot").sortWithinPartitions(
                 "target", "part", "number"
             )
-            answers = delivered.mapInArrow(spark_tasks.Deliver(work), spark_tasks.ANSWERS)
+            answers = delivered.mapInArrow(
+                spark_tasks.Deliver(work, self.engine.rows), spark_tasks.ANSWERS
+            )
             with _batches_of(self.frame.sparkSession, 1):
                 return self.engine.answers(answers)
         except Unavailable as failure:
@@ -105,6 +108,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, *, group: str) -> None:
         """``group`` names the Spark jobs of this engine, to watch and to cancel them."""
         self.spark = spark
+        self.rows: Accumulator[int] = spark.sparkContext.accumulator(0)
         self._group = group
 
     @property
@@ -130,6 +134,10 @@ class SparkEngine:
         context = self.spark.sparkContext
         context.setJobGroup(self._group, f"{self._group}: {step}", interruptOnCancel=True)
 
+    def rows_taken(self) -> int:
+        """Return how many rows tasks took that have ended."""
+        return self.rows.value
+
     def ordered(self, data: DataFrame, columns: Sequence[str], *, within_tasks: bool) -> DataFrame:
         """Sort the rows of each of Spark's partitions, or all of them."""
         return data.sortWithinPartitions(*columns) if within_tasks else data.sort(*columns)
@@ -151,7 +159,7 @@ class SparkEngine:
         work: Callable[[Turn, Batches], Iterator[bytes]],
     ) -> list[bytes]:
         """Pass over the DataFrame once, without a shuffle."""
-        answers = data.mapInArrow(spark_tasks.Consume(work), spark_tasks.ANSWERS)
+        answers = data.mapInArrow(spark_tasks.Consume(work, self.rows), spark_tasks.ANSWERS)
         with _batches_of(self.spark, ROWS_A_BATCH):
             return self.answers(answers)
 
@@ -166,7 +174,9 @@ class SparkEngine:
         A local checkpoint cuts their origin off: what Spark loses it cannot make anew, perhaps
         with other rows, and says so. It keeps rows as they are; a cache would encode each column.
         """
-        prepared = data.mapInArrow(spark_tasks.Keep(prepare, digest), spark_tasks.PARCELS)
+        prepared = data.mapInArrow(
+            spark_tasks.Keep(prepare, digest, self.rows), spark_tasks.PARCELS
+        )
         kept = prepared.localCheckpoint(eager=False)
         try:
             with self._cancelled_on_failure(), _batches_of(self.spark, ROWS_A_BATCH):

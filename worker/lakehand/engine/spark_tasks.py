@@ -23,6 +23,8 @@ from lakehand.errors import Fenced, InvariantBroken, LakehandError, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from pyspark.accumulators import Accumulator
+
 PARCEL_ROWS: Final = 1 << 16
 PARCEL_BYTES: Final = 8 << 20
 """A parcel is one value of a row in the JVM: large enough to be cheap, small enough to move."""
@@ -65,6 +67,12 @@ def _row(schema: pa.Schema, *values: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _counted(batches: Iterable[pa.RecordBatch], rows: Accumulator[int]) -> Batches:
+    for batch in batches:
+        rows.add(batch.num_rows)
+        yield batch
+
+
 def _forget_archives() -> None:
     """Spare the next task the time to read PySpark's archive again.
 
@@ -92,13 +100,14 @@ class Consume:
     """Each task's share of the rows is given to the work."""
 
     work: Callable[[Turn, Batches], Iterator[bytes]]
+    rows: Accumulator[int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Answer for one task."""
         return _with_failures(_ANSWER, self._answers(iter(batches)))
 
     def _answers(self, batches: Batches) -> Batches:
-        for answer in self.work(turn(), batches):
+        for answer in self.work(turn(), _counted(batches, self.rows)):
             yield _row(_ANSWER, None, answer)
 
 
@@ -108,6 +117,7 @@ class Keep:
 
     prepare: Callable[[Batches], Batches]
     digest: Callable[[pa.RecordBatch], bytes]
+    rows: Accumulator[int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Return the parcels of one task."""
@@ -115,7 +125,8 @@ class Keep:
 
     def _parcels(self, batches: Batches) -> Batches:
         part, attempt = turn()
-        parcels = payloads.gather(self.prepare(batches), rows=PARCEL_ROWS, size=PARCEL_BYTES)
+        prepared = self.prepare(_counted(batches, self.rows))
+        parcels = payloads.gather(prepared, rows=PARCEL_ROWS, size=PARCEL_BYTES)
         for number, parcel in enumerate(parcels):
             payload = payloads.to_bytes(parcel).to_pybytes()
             digest = self.digest(parcel)
@@ -190,6 +201,7 @@ class Deliver:
     """Each target's rows, which come one target after the other, are given to the work."""
 
     work: Callable[[Turn, int, Batches], Iterator[bytes]]
+    rows: Accumulator[int]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Batches:
         """Answer for the targets of one task."""
@@ -198,7 +210,8 @@ class Deliver:
     def _answers(self, rows: Iterable[pa.RecordBatch]) -> Batches:
         mine = turn()
         for target, own in groupby(_delivered(rows), key=lambda pair: pair[0]):
-            for answer in self.work(mine, target, (batch for _, batch in own)):
+            batches = _counted((batch for _, batch in own), self.rows)
+            for answer in self.work(mine, target, batches):
                 yield _row(_ANSWER, None, answer)
 
 

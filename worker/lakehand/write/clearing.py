@@ -22,7 +22,7 @@ def clear_up(job: Job) -> None:
     pending = _pending(job)
     if not pending and not _has_traces(job.bench):
         return
-    job.engine.say("cleaning up after failed writes")
+    job.say("cleaning up after failed writes")
     failed_writes.clean_up(job.bench, policy=job.options.failed_writes)
     if _pending(job) - pending:
         failed_writes.clean_up(job.bench, policy=job.options.failed_writes)

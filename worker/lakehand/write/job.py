@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakehand.ports import Store
     from lakehand.protocol.workbench import Workbench
     from lakehand.write.options import WriteOptions
+    from lakehand.write.progress import Progress
     from lakehand.write.routing import Routing
     from lakehand.write.shapes import WriteContext, WrittenFile
 
@@ -58,6 +59,12 @@ class Job:
     opened: Callable[[], Store]
     options: WriteOptions
     operation: WriteOperation
+    progress: Progress
+
+    def say(self, step: str) -> None:
+        """Tell people who watch what is done from here on."""
+        self.engine.say(step)
+        self.progress.step(step, self.engine.rows_taken)
 
     @property
     def action(self) -> Action:

@@ -68,7 +68,7 @@ def write_rows(job: Job, data: Any) -> WriteResult:  # noqa: ANN401 - whatever t
 def _held(job: Job, prepare: Prepare, data: Any) -> WriteResult:  # noqa: ANN401
     by_key = job.operation in (WriteOperation.UPSERT, WriteOperation.DELETE)
     digest = tasks.keys_of if by_key else tasks.partitions_of
-    job.engine.say("reading the rows")
+    job.say("reading the rows")
     with job.engine.hold(data, prepare.batches, digest) as held:
         schema = prepare.schema
         return try_until_committed(

@@ -175,6 +175,8 @@ TOPICS: Final[Mapping[str, tuple[Option, ...]]] = {
                "the same for deletes only"),
         Option("memory_mb", (HudiKey("hoodie.memory.merge.max.size", _MB),), _SIZE_MB, 512,
                "what a task holds at once, in Arrow's bytes; more goes to disk"),
+        Option("progress", (), _FLAG, True,
+               "on a terminal, a line for each step that takes a while: rows, files, rate"),
         Option("spill_folder", (HudiKey("hoodie.memory.spillable.map.path"),), Text(), None,
                "where that goes; not given: the system's folder for temporary files"),
     ),

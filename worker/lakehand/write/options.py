@@ -67,6 +67,7 @@ class WriteOptions:
     allow_new_columns: bool
     parallelism: Mapping[WriteOperation, int]
     """Tasks per operation; an operation that is missing leaves it to the engine."""
+    progress: bool
     retries: int
     strategy: Strategy
     failed_writes: FailedWritesPolicy
@@ -104,6 +105,7 @@ class WriteOptions:
             sort=value["sort"],
             allow_new_columns=value["allow_new_columns"],
             parallelism=_parallelism(value),
+            progress=value["progress"],
             retries=value["retries"],
             strategy=value["conflict_strategy"],
             failed_writes=value["failed_writes"],

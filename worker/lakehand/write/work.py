@@ -79,10 +79,9 @@ def bulk(
             fields += job.bench.config.record_key_fields
         is_global = job.options.sort is SortMode.GLOBAL_SORT
         data = job.engine.ordered(data, fields, within_tasks=not is_global)
-    job.engine.say("writing new files")
+    job.say("writing new files")
     work = tasks.WriteNew(job.opened, made.context, prepare, job.bench.new_id())
-    made.files = [WrittenFile.from_json(one) for one in job.engine.consume(data, work)]
-    return made
+    return _with_files(job, made, job.engine.consume(data, work))
 
 
 def routed(job: Job, attempt: Attempt, schema: pa.Schema, held: Held) -> Work:
@@ -98,9 +97,15 @@ def routed(job: Job, attempt: Attempt, schema: pa.Schema, held: Held) -> Work:
     else:
         routes = _by_partition(job, made, routing, digests)
     show(job, attempt, made)
-    job.engine.say("writing the files")
+    job.say("writing the files")
     work = tasks.WriteGroups(job.opened, made.context, tuple(routing.tasks))
-    made.files = [WrittenFile.from_json(one) for one in held.scatter(routes, work, tasks=job.tasks)]
+    return _with_files(job, made, held.scatter(routes, work, tasks=job.tasks))
+
+
+def _with_files(job: Job, made: Work, answers: list[bytes]) -> Work:
+    made.files = [WrittenFile.from_json(one) for one in answers]
+    size = sum(one.stat.total_write_bytes for one in made.files)
+    job.progress.made(files=len(made.files), size=size)
     return made
 
 
@@ -108,7 +113,7 @@ def _by_key(job: Job, routing: Routing, digests: list[pa.RecordBatch]) -> list[T
     ground = routing.ground
     incoming = index.gather_keys(digests, is_global=job.options.index.is_global)
     plan = index.plan_lookups(incoming, ground.slices, tasks=job.tasks or job.engine.parallelism)
-    job.engine.say("looking the keys up")
+    job.say("looking the keys up")
     find = tasks.FindKeys(
         job.opened, job.bench.config, ground.timeline, job.options.index.uses_bloom
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ from lakehand.write import operations
 from lakehand.write.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lakehand.engine.engine import Engine
     from lakehand.ports import Store
     from lakehand.protocol.workbench import Workbench
     from lakehand.write.job import WriteResult
     from lakehand.write.options import WriteOptions
+    from lakehand.write.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Writer:
     engine: Engine
     opened: Callable[[], Store]
     options: WriteOptions
+    progress: Progress
 
     def upsert(self, rows: Any) -> WriteResult:  # noqa: ANN401
         """Insert new keys and update those that are there; delete rows that say so."""
@@ -60,12 +63,16 @@ class Writer:
         """Delete whole partitions, named by their paths (``city=Oslo``)."""
         if isinstance(partitions, str):
             raise Invalid(f"partitions is a list of paths: say [{partitions!r}]")
-        return operations.delete_partitions(
-            self._job(WriteOperation.DELETE_PARTITION), tuple(dict.fromkeys(partitions))
-        )
+        with self._job(WriteOperation.DELETE_PARTITION) as job:
+            return operations.delete_partitions(job, tuple(dict.fromkeys(partitions)))
 
     def _write(self, operation: WriteOperation, rows: Any) -> WriteResult:  # noqa: ANN401
-        return operations.write_rows(self._job(operation), rows)
+        with self._job(operation) as job:
+            return operations.write_rows(job, rows)
 
-    def _job(self, operation: WriteOperation) -> Job:
-        return Job(self.bench, self.engine, self.opened, self.options, operation)
+    @contextmanager
+    def _job(self, operation: WriteOperation) -> Iterator[Job]:
+        try:
+            yield Job(self.bench, self.engine, self.opened, self.options, operation, self.progress)
+        finally:
+            self.progress.end()
