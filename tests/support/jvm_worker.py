@@ -106,10 +106,10 @@ def start(setup: dict[str, Any]) -> Session:
         "spark.sql.adaptive.enabled": "false",
         **setup["settings"],
     }
-    if all(Path(jar).exists() for jar in setup["jars"]):
-        settings["spark.jars"] = ",".join(setup["jars"])
+    if all(Path(jar).exists() for jar in setup["jar"].split(",")):
+        settings["spark.jars"] = setup["jar"]
     else:
-        settings["spark.jars.packages"] = ",".join(setup["coordinates"])
+        settings["spark.jars.packages"] = setup["coordinate"]
         settings["spark.jars.ivy"] = setup["ivy"]
     builder = SparkSession.builder.appName("lakehand-tests")
     for key, value in settings.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -12,6 +13,7 @@ from lakehand.table import Table
 from write_model import Operation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from java_hudi import JavaHudi
@@ -23,20 +25,32 @@ BUNDLE_OF = {9: "1.2.0", 8: "1.2.0", 6: "0.15.0"}
 
 LOCK_MINUTES = 1
 
-LOCKED = {
+_SEVERAL_WRITERS = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
-    "hoodie.write.lock.provider": (
-        "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
-    ),
-    "hoodie.write.lock.filesystem.expire": str(LOCK_MINUTES),
     "hoodie.write.lock.wait_time_ms": "100",
     "hoodie.write.lock.num_retries": "1000",
     "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
     "hoodie.write.lock.client.num_retries": "600",
 }
+
+LOCKED = _SEVERAL_WRITERS | {
+    "hoodie.write.lock.provider": (
+        "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    ),
+    "hoodie.write.lock.filesystem.expire": str(LOCK_MINUTES),
+}
 """Several writers, by the file lock: Java's own on a local disk."""
+
+STORAGE_LOCKED = _SEVERAL_WRITERS | {
+    "hoodie.write.lock.provider": (
+        "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"
+    ),
+    "hoodie.write.lock.storage.validity.timeout.secs": str(60 * LOCK_MINUTES),
+    "hoodie.write.lock.storage.renew.interval.secs": str(6 * LOCK_MINUTES),
+}
+"""Several writers, by the storage lock: Java's own on an object store."""
 
 
 def java_options(kind: Kind) -> dict[str, str]:
@@ -83,14 +97,16 @@ class JavaWriter:
 
     java: JavaHudi
     kind: Kind
-    place: Path
+    place: Path | str
     scratch: Path
     options: dict[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, Any] | None = None
+    """With which we open the same place."""
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def run(self, write: Write) -> str:
         """Do the write; return what went wrong, or an empty text."""
-        rows = self.scratch / f"{self.place.name}-by-java-{next(self._numbers)}.parquet"
+        rows = self.scratch / f"{PurePath(self.place).name}-by-java-{next(self._numbers)}.parquet"
         pq.write_table(write.data(), rows)
         job = {
             "path": str(self.place),
@@ -127,16 +143,18 @@ class JavaWriter:
         write = self._without_late_rows(model, write)
         if not write.rows:
             return
-        before = completed(self.place)
+        before = completed(self.place, self.storage_options)
         problem = self.run(write)
         assert not problem, problem
-        ((time, completion),) = completed(self.place).items() - before.items()
+        ((time, completion),) = completed(self.place, self.storage_options).items() - before.items()
         model.commit(write, time, completion)
 
 
-def completed(place: Path) -> dict[str, str | None]:
+def completed(
+    place: Path | str, storage_options: Mapping[str, Any] | None = None
+) -> dict[str, str | None]:
     """The completed writes: time, and completion time."""
-    writes = Table.open(str(place)).timeline().completed_writes
+    writes = Table.open(str(place), storage_options).timeline().completed_writes
     return {one.time: one.completion_time for one in writes}
 
 

@@ -60,7 +60,9 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class HudiRs:
-    folder: Path
+    folder: Path | str
+    storage_options: Mapping[str, str] | None = None
+    """In the names of Rust's ``object_store``."""
     name: str = "hudi-rs"
 
     def snapshot(self) -> list[Row]:
@@ -75,8 +77,11 @@ class HudiRs:
         return self._read(options.with_end_timestamp(end))
 
     def _read(self, options: HudiReadOptions) -> list[Row]:
+        builder = HudiTableBuilder.from_base_uri(str(self.folder))
         try:
-            batches = HudiTableBuilder.from_base_uri(str(self.folder)).build().read(options)
+            if self.storage_options is not None:
+                builder = builder.with_storage_options(dict(self.storage_options))
+            batches = builder.build().read(options)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic is no Exception
@@ -87,7 +92,7 @@ class HudiRs:
 @dataclass(frozen=True, slots=True)
 class Java:
     java: JavaHudi
-    folder: Path
+    folder: Path | str
     name: str = "Java"
 
     def snapshot(self) -> list[Row]:
