@@ -10,6 +10,9 @@ needs to get going counts for both, the start of its session for neither. With `
 steps share one process, which has rehearsed them all on a hundredth of the rows, as in a job that
 streams. Memory is the largest sum of resident memory over driver, JVM and Python workers.
 
+*handover* is Spark alone, which hands the same DataFrame to Python, where nothing is done with it:
+whatever writes a DataFrame from Python cannot be faster.
+
 At the end the tables of both are read by both, Java and ours, and every column is compared with
 what it must be (``write_data``). Exits with 1 if any differs. Bars that are not reached are marked.
 """
@@ -38,9 +41,10 @@ from java_hudi import java_home
 
 STEPS = ("bulk_insert", "insert", "upsert_mor", "upsert_cow", "read")
 BARS = {"bulk_insert": 2.5, "insert": 2.5, "upsert_mor": 4.0, "upsert_cow": 3.0, "read": 2.0}
-PEERS = ("java", "ours", "delta", "limit")
+PEERS = ("java", "ours", "handover", "delta", "limit")
 NEEDS = {"upsert_mor": "bulk_insert", "upsert_cow": "prepare_cow", "read": "upsert_mor"}
 OF_DELTA = ("bulk_insert", "upsert_cow", "read")
+OF_HANDOVER = ("bulk_insert", "insert", "upsert_mor", "upsert_cow")
 LAKES = ("java", "ours")
 
 
@@ -80,7 +84,8 @@ class Run:
                 wanted.add(NEEDS[step])
         if peer == "limit":
             wanted.add("bulk_insert")
-        able = {"delta": OF_DELTA, "limit": STEPS}.get(peer, tuple(order))
+        some = {"delta": OF_DELTA, "handover": OF_HANDOVER, "limit": STEPS}
+        able = some.get(peer, tuple(order))
         return [step for step in order if step in wanted and step in able]
 
     def _prepare_cow(self, peer: str) -> None:
@@ -164,11 +169,12 @@ def timing(found: list[Measured]) -> str:
 def table(run: Run) -> str:
     """Return the figures beside each other."""
     lines = [
-        f"{'step':12} {'Hudi s':>18} {'ours s':>18} {'ratio':>6} {'bar':>5}   {'delta-rs s':>14} "
-        f"{'limit s':>14} {'of limit':>8} {'Hudi MB':>8} {'ours MB':>8}"
+        f"{'step':12} {'Hudi s':>18} {'ours s':>18} {'ratio':>6} {'bar':>5}   "
+        f"{'handover s':>18} {'delta-rs s':>14} {'limit s':>14} "
+        f"{'of limit':>8} {'Hudi MB':>8} {'ours MB':>8}"
     ]
     for step in run.steps:
-        java, ours, delta, limit = (run.found[peer, step] for peer in PEERS)
+        java, ours, handover, delta, limit = (run.found[peer, step] for peer in PEERS)
         ratio = median(java) / median(ours) if java and ours else None
         share = median(limit) / median(ours) if limit and ours else None
         memory = [max((one.peak_bytes for one in each), default=0) / 1e6 for each in (java, ours)]
@@ -177,7 +183,7 @@ def table(run: Run) -> str:
         lines.append(
             f"{step:12} {timing(java):>18} {timing(ours):>18} "
             f"{'-' if ratio is None else f'{ratio:.2f}':>6} {BARS[step]:5.1f} {missed} "
-            f"{timing(delta):>14} {timing(limit):>14} "
+            f"{timing(handover):>18} {timing(delta):>14} {timing(limit):>14} "
             f"{'-' if share is None else f'{share:.0%}':>8} {memory[0]:8.0f} {memory[1]:8.0f}{more}"
         )
     return "\n".join(lines)

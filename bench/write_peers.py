@@ -2,6 +2,7 @@
 
 * java   Apache Hudi in Spark, its metadata table off, zstd
 * ours   Lakehand in Spark
+* handover  Spark alone: it hands a step's rows to Python, where nothing is done with them
 * delta  delta-rs, which has neither a JVM nor Hudi's format
 * limit  PyArrow in as many processes as there are cores: reads and writes what a step cannot do
          without, in files of the same columns, and does nothing else
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 READ_COLUMNS = ["amount", "count", "ts", "at"]
@@ -67,6 +69,9 @@ def opened(work: Work, profile: str | None) -> Iterator[Any]:
         case "ours":
             with _spark(work, _profile_settings(profile)) as spark:
                 yield _our_steps(spark, profile)
+        case "handover":
+            with _spark(work, {}) as spark:
+                yield _handover_steps(spark)
         case "arrow":
             yield {"fingerprint": _fingerprint_by_arrow}
         case "delta":
@@ -215,6 +220,26 @@ def _our_steps(spark: SparkSession, profile: str | None) -> dict[str, Callable[[
         "upsert_cow": lambda work: upsert(work.table("cow"), work.updates),
         "read": read,
     }
+
+
+def _handover_steps(spark: SparkSession) -> dict[str, Callable[[Work], Any]]:
+    """What a write from a DataFrame costs in Spark before any of it is written."""
+
+    def hand_over(rows: Path) -> int:
+        frame = spark.read.parquet(str(rows))
+        (counted,) = frame.mapInArrow(_count, "rows long").selectExpr("sum(rows)").collect()
+        return int(counted[0])
+
+    writes = dict.fromkeys(("bulk_insert", "insert"), lambda work: hand_over(work.rows))
+    updates = dict.fromkeys(("upsert_mor", "upsert_cow"), lambda work: hand_over(work.updates))
+    return {**writes, **updates}
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
 
 
 def _profile_settings(profile: str | None) -> dict[str, str]:
