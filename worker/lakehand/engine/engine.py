@@ -26,6 +26,9 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 Targets: TypeAlias = npt.NDArray[np.int32]
 """The target of each row of a parcel; negative: the row goes nowhere."""
 
+Apart: TypeAlias = Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
+"""Deals the rows of a batch out by kind; rows of two kinds never share a parcel."""
+
 T = TypeVar("T")
 
 
@@ -119,5 +122,9 @@ class Engine(Protocol):
         data: Any,  # noqa: ANN401
         prepare: Callable[[Batches], Batches],
         digest: Callable[[pa.RecordBatch], bytes],
+        apart: Apart | None = None,
     ) -> Held:
-        """Prepare the rows and keep them; ``digest`` says of each parcel what the driver needs."""
+        """Prepare the rows and keep them; ``digest`` says of each parcel what the driver needs.
+
+        Without ``apart`` all rows are of one kind.
+        """

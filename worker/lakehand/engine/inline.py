@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehand.engine import payloads
-from lakehand.engine.engine import Batches, Parcel, T, Targets, Turn
+from lakehand.engine.engine import Apart, Batches, Parcel, T, Targets, Turn
 from lakehand.errors import Invalid
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PARCEL_ROWS = 1 << 17
 PARCEL_BYTES = 32 << 20
+HELD_BACK_BYTES = 128 << 20
 
 
 @dataclass(slots=True)
@@ -136,11 +137,19 @@ class InlineEngine:
         data: Any,  # noqa: ANN401
         prepare: Callable[[Batches], Batches],
         digest: Callable[[pa.RecordBatch], bytes],
+        apart: Apart | None = None,
     ) -> HeldBatches:
         """Prepare the rows and keep them in memory."""
 
         def task(batches: Batches) -> list[pa.RecordBatch]:
-            return list(payloads.gather(prepare(batches), rows=PARCEL_ROWS, size=PARCEL_BYTES))
+            rows = prepare(batches)
+            return list(
+                payloads.gather(rows, rows=PARCEL_ROWS, size=PARCEL_BYTES)
+                if apart is None
+                else payloads.gather_apart(
+                    rows, apart, rows=PARCEL_ROWS, size=PARCEL_BYTES, held_back=HELD_BACK_BYTES
+                )
+            )
 
         batches = _flat(self.all(task, self._shares(data)))
         parcels = [Parcel(one.num_rows, digest(one)) for one in batches]

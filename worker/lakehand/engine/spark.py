@@ -8,21 +8,27 @@ the shuffle delivered it in.
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lakehand.engine import payloads, spark_slots, spark_tasks
-from lakehand.engine.engine import Batches, Parcel, T, Targets, Turn
-from lakehand.errors import Invalid, Unavailable, Unsupported
+from lakehand.engine.engine import Apart, Batches, Parcel, T, Targets, Turn
+from lakehand.engine.spark_rows import frame_of
+from lakehand.engine.spark_tasks import PARCEL_ROWS
+from lakehand.errors import Fenced, Invalid, Unavailable, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import ExitStack
     from types import TracebackType
     from typing import Self
 
@@ -37,6 +43,8 @@ ROWS_A_BATCH = 1 << 15
 """Incoming rows that a task gets at once: fewer, and the calls for each batch cost more than it."""
 _LOST = "Checkpoint block"
 _TASKS_PER_CORE = 2
+_MOST_SENT = 2
+"""How often rows may be sent on average, as part of whole parcels, before dealing is cheaper."""
 _MOST_LINES = 8
 
 
@@ -63,30 +71,50 @@ class HeldFrame:
             return []
         partitions = min(len(rows), tasks or _TASKS_PER_CORE * self.engine.parallelism)
         slots = _slots(rows, partitions)
+        cuts = cut(routes)
+        with contextlib.ExitStack() as until_done:
+            until_done.enter_context(_lost_rows_in_words())
+            routed = (
+                self._dealt(routes, slots, until_done) if cuts is None else self._cut(cuts, slots)
+            )
+            delivered = routed.repartition(partitions, "slot").sortWithinPartitions(
+                "target", "part", "number", "start"
+            )
+            answers = delivered.mapInArrow(
+                spark_tasks.Deliver(work, self.engine.rows), spark_tasks.ANSWERS
+            )
+            until_done.enter_context(_batches_of(self.frame.sparkSession, 1))
+            return self.engine.answers(answers)
+
+    def _cut(self, cuts: Sequence[Cut], slots: Sequence[int]) -> DataFrame:
+        """Send parcels as they are: the JVM need not show them to Python."""
+        from pyspark.sql import functions
+
+        rows = []
+        for parcel, target, start, count in cuts:
+            part, number, told = self.places[parcel]
+            rows.append((part, number, told, slots[target], target, start, count))
+        known = frame_of(self.engine.spark, rows, spark_tasks.CUTS, partitions=1)
+        another_try = payloads.failure_text(Fenced(spark_tasks.ANOTHER_TRY))
+        failure = functions.when(
+            functions.col("attempt") != functions.col("told"), functions.lit(another_try)
+        )
+        parcels = self.frame.select("part", "number", "attempt", "payload")
+        joined = parcels.join(functions.broadcast(known), ["part", "number"])
+        names = ("slot", "target", "part", "number", "start", "rows", "payload")
+        return joined.select(failure.alias("failure"), *names)
+
+    def _dealt(
+        self, routes: Sequence[Targets], slots: tuple[int, ...], until_done: ExitStack
+    ) -> DataFrame:
+        """Let tasks deal the rows of each parcel out."""
         by_place = {
             (part, number): (attempt, route)
             for (part, number, attempt), route in zip(self.places, routes, strict=True)
         }
         shared = self.engine.spark.sparkContext.broadcast(by_place)
-        try:
-            routed = self.frame.mapInArrow(spark_tasks.Route(shared, slots), spark_tasks.ROUTED)
-            delivered = routed.repartition(partitions, "slot").sortWithinPartitions(
-                "target", "part", "number"
-            )
-            answers = delivered.mapInArrow(
-                spark_tasks.Deliver(work, self.engine.rows), spark_tasks.ANSWERS
-            )
-            with _batches_of(self.frame.sparkSession, 1):
-                return self.engine.answers(answers)
-        except Unavailable as failure:
-            if _LOST in str(failure):
-                raise Unavailable(
-                    "Spark lost rows that this write held, with an executor or its disk: nothing "
-                    "of the write counts; do the whole write again"
-                ) from failure
-            raise
-        finally:
-            shared.destroy()
+        until_done.callback(shared.destroy)
+        return self.frame.mapInArrow(spark_tasks.Route(shared, slots), spark_tasks.ROUTED)
 
     def __enter__(self) -> Self:
         """Enter."""
@@ -146,12 +174,10 @@ class SparkEngine:
         """Run one Spark task for every task."""
         if not tasks:
             return []
-        rows = self.spark.sparkContext.parallelize(tasks, len(tasks))
-        with self._cancelled_on_failure():
-            answers = rows.map(spark_tasks.Each(work)).collect()
-        for failure, _ in answers:
-            _require_none(failure)
-        return [answer for _, answer in answers]
+        rows = [(pickle.dumps(task),) for task in tasks]
+        frame = frame_of(self.spark, rows, spark_tasks.TASKS, partitions=len(tasks))
+        with _batches_of(self.spark, 1):
+            return self.answers(frame.mapInArrow(spark_tasks.Each(work), spark_tasks.ANSWERS))
 
     def consume(
         self,
@@ -168,6 +194,7 @@ class SparkEngine:
         data: DataFrame,
         prepare: Callable[[Batches], Batches],
         digest: Callable[[pa.RecordBatch], bytes],
+        apart: Apart | None = None,
     ) -> HeldFrame:
         """Prepare the rows and let Spark keep them.
 
@@ -175,7 +202,7 @@ class SparkEngine:
         with other rows, and says so. It keeps rows as they are; a cache would encode each column.
         """
         prepared = data.mapInArrow(
-            spark_tasks.Keep(prepare, digest, self.rows), spark_tasks.PARCELS
+            spark_tasks.Keep(prepare, digest, apart, self.rows), spark_tasks.PARCELS
         )
         kept = prepared.localCheckpoint(eager=False)
         try:
@@ -225,6 +252,19 @@ def arrow_schema(struct: StructType) -> pa.Schema:
 
 
 @contextmanager
+def _lost_rows_in_words() -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as failure:
+        if _LOST not in str(failure):
+            raise
+        raise Unavailable(
+            "Spark lost rows that this write held, with an executor or its disk: nothing of the "
+            "write counts; do the whole write again"
+        ) from failure
+
+
+@contextmanager
 def _types_in_words() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
@@ -244,6 +284,34 @@ def _in_words(error: BaseException) -> str:
     lines = [line.rstrip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith(("\tat ", "\t..."))]
     return "\n".join(told if len(told) <= _MOST_LINES else [told[0], "...", *told[-_MOST_LINES:]])
+
+
+class Cut(NamedTuple):
+    """Rows of a parcel that follow each other and have one target."""
+
+    parcel: int
+    target: int
+    start: int
+    rows: int
+
+
+def cut(routes: Sequence[Targets]) -> list[Cut] | None:
+    """Return the cuts of parcels whose rows stay together; None if that would send too much.
+
+    A parcel travels whole to the target of each of its cuts.
+    """
+    cuts = []
+    rows = sent = 0
+    for parcel, route in enumerate(routes):
+        starts = [0, *(np.flatnonzero(np.diff(route)) + 1).tolist()]
+        rows += len(route)
+        sent += len(starts) * len(route)
+        if sent > _MOST_SENT * (rows + PARCEL_ROWS):
+            return None
+        for start, end in pairwise((*starts, len(route))):
+            if route[start] >= 0:
+                cuts.append(Cut(parcel, int(route[start]), start, end - start))
+    return cuts
 
 
 def _rows_by_target(routes: Sequence[Targets]) -> Counter[int]:

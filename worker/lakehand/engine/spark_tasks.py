@@ -7,6 +7,7 @@ words reach the driver whole. Anything else fails the task, and Spark tries agai
 
 from __future__ import annotations
 
+import pickle
 import sys
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehand.engine import payloads
-from lakehand.engine.engine import Batches, Targets, Turn
+from lakehand.engine.engine import Apart, Batches, Targets, Turn
 from lakehand.errors import Fenced, InvariantBroken, LakehandError, Unavailable
 
 if TYPE_CHECKING:
@@ -28,19 +29,29 @@ if TYPE_CHECKING:
 PARCEL_ROWS: Final = 1 << 16
 PARCEL_BYTES: Final = 8 << 20
 """A parcel is one value of a row in the JVM: large enough to be cheap, small enough to move."""
-ROUTED_BYTES: Final = 64 << 20
-"""What a routing task keeps back so that the parcels for each target become larger."""
+HELD_BACK_BYTES: Final = 64 << 20
+"""What a task keeps back so that the parcels of each kind, or for each target, become larger."""
 
 ANSWERS: Final = "failure string, answer binary"
 PARCELS: Final = (
     "failure string, part int, number int, attempt long, rows int, digest binary, payload binary"
 )
-ROUTED: Final = "failure string, slot int, target int, part int, number int, payload binary"
+ROUTED: Final = (
+    "failure string, slot int, target int, part int, number int, start int, rows int, "
+    "payload binary"
+)
+CUTS: Final = "part int, number int, told long, slot int, target int, start int, rows int"
+TASKS: Final = "task binary"
+
+ANOTHER_TRY: Final = (
+    "Spark holds rows of another try of a task than the one that told this write of its rows, "
+    "perhaps other rows. Do the whole write again; with speculation off it does not happen"
+)
 
 _INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _TYPES: Final[dict[str, pa.DataType]] = {
     "failure": _TEXT, "answer": _BYTES, "part": _INT, "number": _INT, "rows": _INT, "slot": _INT,
-    "target": _INT, "digest": _BYTES, "attempt": _LONG, "payload": _BYTES,
+    "target": _INT, "start": _INT, "digest": _BYTES, "attempt": _LONG, "payload": _BYTES,
 }  # fmt: skip
 
 
@@ -113,10 +124,11 @@ class Consume:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Rows are prepared and put into parcels."""
+    """Rows are prepared and put into parcels, each of one kind."""
 
     prepare: Callable[[Batches], Batches]
     digest: Callable[[pa.RecordBatch], bytes]
+    apart: Apart | None
     rows: Accumulator[int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -126,11 +138,16 @@ class Keep:
     def _parcels(self, batches: Batches) -> Batches:
         part, attempt = turn()
         prepared = self.prepare(_counted(batches, self.rows))
-        parcels = payloads.gather(prepared, rows=PARCEL_ROWS, size=PARCEL_BYTES)
-        for number, parcel in enumerate(parcels):
+        for number, parcel in enumerate(self._gathered(prepared)):
             payload = payloads.to_bytes(parcel).to_pybytes()
             digest = self.digest(parcel)
             yield _row(_PARCEL, None, part, number, attempt, parcel.num_rows, digest, payload)
+
+    def _gathered(self, prepared: Batches) -> Batches:
+        most = {"rows": PARCEL_ROWS, "size": PARCEL_BYTES}
+        if self.apart is None:
+            return payloads.gather(prepared, **most)
+        return payloads.gather_apart(prepared, self.apart, **most, held_back=HELD_BACK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +171,12 @@ class Route:
         for part, number, attempt, payload in _payloads_of(rows):
             told, route = routes[part, number]
             if attempt != told:
-                raise Fenced(
-                    "Spark holds rows of another try of a task than the one that told this write "
-                    "of its rows, perhaps other rows. Do the whole write again; with speculation "
-                    "off it does not happen"
-                )
+                raise Fenced(ANOTHER_TRY)
             parcel = payloads.from_bytes(payload)
             for target, taken in _split(parcel, route):
                 waiting.setdefault(target, []).append(taken)
                 size += taken.nbytes
-            if size >= ROUTED_BYTES:
+            if size >= HELD_BACK_BYTES:
                 yield from self._sent(waiting, part, number)
                 waiting, size = {}, 0
         yield from self._sent(waiting, part, number)
@@ -171,8 +184,8 @@ class Route:
     def _sent(self, waiting: dict[int, list[pa.RecordBatch]], part: int, number: int) -> Batches:
         for target, batches in waiting.items():
             for batch in payloads.gather(batches, rows=PARCEL_ROWS, size=PARCEL_BYTES):
-                payload = payloads.to_bytes(batch).to_pybytes()
-                yield _row(_ROUTED, None, self.slots[target], target, part, number, payload)
+                place = (self.slots[target], target, part, number, 0, batch.num_rows)
+                yield _row(_ROUTED, None, *place, payloads.to_bytes(batch).to_pybytes())
 
 
 def _payloads_of(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, pa.Buffer]]:
@@ -215,29 +228,30 @@ class Deliver:
                 yield _row(_ANSWER, None, answer)
 
 
-def _delivered(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    for batch in rows:
+def _delivered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
         failures: list[Any] = batch.column("failure").to_pylist()
         payload_column: Any = batch.column("payload")
-        targets: list[Any] = batch.column("target").to_pylist()
-        for at, (target, failure) in enumerate(zip(targets, failures, strict=True)):
+        places: list[list[Any]] = [
+            batch.column(name).to_pylist() for name in ("target", "start", "rows")
+        ]
+        for at, (failure, target, start, rows) in enumerate(zip(failures, *places, strict=True)):
             if failure is not None:
                 raise payloads.failure_from(failure)
-            yield target, payloads.from_bytes(payload_column[at].as_buffer())
+            yield target, payloads.from_bytes(payload_column[at].as_buffer()).slice(start, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """A list of tasks, one Spark task each."""
+    """Each row is a task of its own."""
 
     work: Callable[[Any], bytes]
 
-    def __call__(self, task: Any) -> tuple[str | None, bytes]:  # noqa: ANN401
-        """Answer for one task: its failure, or its answer."""
-        _forget_archives()
-        try:
-            return None, self.work(task)
-        except Unavailable:
-            raise
-        except LakehandError as error:
-            return payloads.failure_text(error), b""
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Batches:
+        """Answer for the tasks that came here."""
+        return _with_failures(_ANSWER, self._answers(rows))
+
+    def _answers(self, rows: Iterable[pa.RecordBatch]) -> Batches:
+        for batch in rows:
+            for task in batch.column(0):
+                yield _row(_ANSWER, None, self.work(pickle.loads(task.as_buffer())))  # noqa: S301 - the driver's

@@ -75,6 +75,16 @@ class Job:
         return Action.DELTA_COMMIT if is_merge_on_read else Action.COMMIT
 
     @property
+    def looks_keys_up(self) -> bool:
+        """Whether rows go to where their keys are."""
+        return self.operation in (WriteOperation.UPSERT, WriteOperation.DELETE)
+
+    @property
+    def combines(self) -> bool:
+        """Whether of several incoming rows with one key one is written."""
+        return self.options.combines(self.operation)
+
+    @property
     def tasks(self) -> int | None:
         """Into how many tasks to divide the work; None: as the engine sees fit."""
         return self.options.parallelism.get(self.operation)

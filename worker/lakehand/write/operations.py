@@ -3,7 +3,7 @@
 ::
 
     before   failed writes of others are cleaned up; the schema is reconciled; rows are prepared
-             and held (a bulk insert writes them in one pass instead)
+             and held (a bulk insert that combines nothing writes them in one pass instead)
     request  begin_write: from here on a heartbeat beats
     ground   the table as it is now; keys are located; every row gets its target
     shown    begin_data: the inflight file names the groups; first look for conflicts
@@ -27,6 +27,7 @@ from lakehand.read.data_path import data_path
 from lakehand.write import ground as grounds
 from lakehand.write import tasks
 from lakehand.write.clearing import clear_up
+from lakehand.write.handles.combining import by_partition
 from lakehand.write.incoming import Prepare
 from lakehand.write.job import SchemaMoved
 from lakehand.write.schema_change import reconcile
@@ -56,7 +57,7 @@ def write_rows(job: Job, data: Any) -> WriteResult:  # noqa: ANN401 - whatever t
             encoding=_key_encoding(job),
         )
         try:
-            if job.operation is WriteOperation.BULK_INSERT:
+            if job.operation is WriteOperation.BULK_INSERT and not job.combines:
                 return try_until_committed(job, partial(bulk, job, prepare, data), tries)
             return _held(job, prepare, data)
         except SchemaMoved:
@@ -66,10 +67,12 @@ def write_rows(job: Job, data: Any) -> WriteResult:  # noqa: ANN401 - whatever t
 
 
 def _held(job: Job, prepare: Prepare, data: Any) -> WriteResult:  # noqa: ANN401
-    by_key = job.operation in (WriteOperation.UPSERT, WriteOperation.DELETE)
-    digest = tasks.keys_of if by_key else tasks.partitions_of
     job.say("reading the rows")
-    with job.engine.hold(data, prepare.batches, digest) as held:
+    if job.looks_keys_up or job.combines:
+        keeping = job.engine.hold(data, prepare.batches, tasks.keys_of)
+    else:
+        keeping = job.engine.hold(data, prepare.batches, tasks.partition_of, by_partition)
+    with keeping as held:
         schema = prepare.schema
         return try_until_committed(
             job, lambda attempt: routed(job, attempt, schema, held), job.options.retries

@@ -37,6 +37,17 @@ class Sizing:
     row_bytes: float
 
 
+@dataclass(frozen=True, slots=True)
+class _NewRows:
+    """What is done with rows whose key is in no file group."""
+
+    sizing: Sizing
+    is_insert: bool
+    """They are added whatever stands in the file group."""
+    fill: bool
+    """Small file groups take some."""
+
+
 @dataclass(slots=True)
 class Routing:
     """The targets of a write, and how many rows go to each."""
@@ -118,9 +129,17 @@ def route_by_key(
         routing.updates[target] += count
         target_of_group[number] = target
     routes = [target_of_group[rows] for rows in located.group_of_row]
-    if sizing is not None:
-        _route_new_keys(routing, incoming, routes, sizing)
-    return routes
+    if sizing is None:
+        return routes
+    return _with_new_keys(routing, incoming, routes, _NewRows(sizing, is_insert=False, fill=True))
+
+
+def route_new_keys(
+    routing: Routing, incoming: IncomingKeys, sizing: Sizing, *, fill: bool
+) -> list[Targets]:
+    """Send rows to where there is room in their partitions, all rows of one key to one place."""
+    nowhere = [np.full(len(rows), NOWHERE, dtype=np.int32) for rows in incoming.key_of_row]
+    return _with_new_keys(routing, incoming, nowhere, _NewRows(sizing, is_insert=True, fill=fill))
 
 
 def _counted(numbers: Sequence[Targets]) -> list[tuple[int, int]]:
@@ -129,10 +148,10 @@ def _counted(numbers: Sequence[Targets]) -> list[tuple[int, int]]:
     return [(number, count) for number, count in pairs if number >= 0]
 
 
-def _route_new_keys(
-    routing: Routing, incoming: IncomingKeys, routes: list[Targets], sizing: Sizing
-) -> None:
-    """Give each new key, with all its rows, to one share of its partition."""
+def _with_new_keys(
+    routing: Routing, incoming: IncomingKeys, routes: list[Targets], new_rows: _NewRows
+) -> list[Targets]:
+    """Give each key that has no target yet, with all its rows, to one share of its partition."""
     partitions, keys = _joined(incoming.partition_of_row), _joined(incoming.key_of_row)
     joined = _joined(routes)
     is_new = joined < 0
@@ -146,56 +165,53 @@ def _route_new_keys(
         for number, name in enumerate(incoming.partitions)
     }
     target_of_key = np.full(len(distinct), NOWHERE, dtype=np.int32)
-    for name, targets in _share_targets(routing, counts, sizing, is_insert=False).items():
+    for name, targets in _share_targets(routing, counts, new_rows).items():
         first = starts[incoming.partitions.index(name)]
         target_of_key[first : first + len(targets)] = targets
     joined[is_new] = target_of_key[place]
-    start = 0
-    for number, rows in enumerate(routes):
-        routes[number] = joined[start : start + len(rows)]
-        start += len(rows)
+    ends = np.cumsum([len(rows) for rows in routes], dtype=np.int64)
+    return list(np.split(joined, ends[:-1])) if len(ends) else []
 
 
 def route_by_partition(
     routing: Routing,
-    partitions: tuple[str, ...],
-    partition_of_row: Sequence[npt.NDArray[np.int32]],
+    partition_of_parcel: Sequence[str],
+    rows_of_parcel: Sequence[int],
     sizing: Sizing,
     *,
     fill: bool,
 ) -> list[Targets]:
     """Send rows to where there is room in their partitions, whatever their keys are."""
-    joined = _joined(partition_of_row)
-    rows = np.bincount(joined, minlength=len(partitions)).tolist()
-    counts = dict(zip(partitions, rows, strict=True))
-    shares = _share_targets(routing, counts, sizing, is_insert=True, fill=fill)
-    routed = np.empty(len(joined), dtype=np.int32)
-    order = np.argsort(joined, kind="stable")
-    routed[order] = np.concatenate([shares[name] for name in partitions]) if partitions else []
-    ends = np.cumsum([len(one) for one in partition_of_row], dtype=np.int64)
-    return list(np.split(routed, ends[:-1])) if len(ends) else []
+    counts: dict[str, int] = dict.fromkeys(sorted(partition_of_parcel), 0)
+    for name, rows in zip(partition_of_parcel, rows_of_parcel, strict=True):
+        counts[name] += rows
+    shares = _share_targets(routing, counts, _NewRows(sizing, is_insert=True, fill=fill))
+    taken = dict.fromkeys(counts, 0)
+    routes = []
+    for name, rows in zip(partition_of_parcel, rows_of_parcel, strict=True):
+        routes.append(shares[name][taken[name] : taken[name] + rows])
+        taken[name] += rows
+    return routes
 
 
 def _share_targets(
-    routing: Routing,
-    counts: Mapping[str, int],
-    sizing: Sizing,
-    *,
-    is_insert: bool,
-    fill: bool = True,
+    routing: Routing, counts: Mapping[str, int], new_rows: _NewRows
 ) -> dict[str, Targets]:
     """Return, for each partition with new rows, the target of every one of them."""
     incoming = {
-        name: NewRows(count, routing.ground.fillable(name) if fill else ())
+        name: NewRows(count, routing.ground.fillable(name) if new_rows.fill else ())
         for name, count in counts.items()
         if count
     }
     planned = plan_new_rows(
-        incoming, routing.config.table_type, row_bytes=sizing.row_bytes, limits=sizing.limits
+        incoming,
+        routing.config.table_type,
+        row_bytes=new_rows.sizing.row_bytes,
+        limits=new_rows.sizing.limits,
     )
     return {
         name: np.concatenate(
-            [_targets_of(routing, name, share, is_insert=is_insert) for share in shares]
+            [_targets_of(routing, name, share, is_insert=new_rows.is_insert) for share in shares]
         )
         for name, shares in planned.items()
     }

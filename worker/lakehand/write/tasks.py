@@ -5,7 +5,6 @@ A task opens its own store, by the address that it was given.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from lakehand.engine import payloads
 from lakehand.write import index
 from lakehand.write.handles.bulk import write_partitioned
 from lakehand.write.handles.group import write_group
-from lakehand.write.shapes import KEY_COLUMNS, PARTITION_PATH, Try
+from lakehand.write.shapes import PARTITION_PATH, RECORD_KEY, Try
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,28 +37,20 @@ _BYTES_AT_ONCE = 32 << 20
 
 def keys_of(keyed: pa.RecordBatch) -> bytes:
     """Tell the driver the keys and partitions of a parcel."""
-    return _sent(keyed.select(KEY_COLUMNS))
-
-
-def partitions_of(keyed: pa.RecordBatch) -> bytes:
-    """Tell the driver the partitions of a parcel's rows."""
-    return _sent(keyed.select([PARTITION_PATH]))
-
-
-def _sent(keyed: pa.RecordBatch) -> bytes:
     paths: Any = pc.dictionary_encode(keyed.column(PARTITION_PATH))
-    at = keyed.schema.get_field_index(PARTITION_PATH)
-    encoded = keyed.set_column(at, pa.field(PARTITION_PATH, paths.type), paths)
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, encoded.schema) as writer:
-        writer.write_batch(encoded)
-    return sink.getvalue()
+    columns = [keyed.column(RECORD_KEY), paths]
+    encoded = pa.RecordBatch.from_arrays(columns, names=[RECORD_KEY, PARTITION_PATH])
+    return payloads.to_bytes(encoded).to_pybytes()
+
+
+def partition_of(keyed: pa.RecordBatch) -> bytes:
+    """Tell the driver the partition of a parcel whose rows have one."""
+    return str(keyed.column(PARTITION_PATH)[0].as_py()).encode()
 
 
 def received(digest: bytes) -> pa.RecordBatch:
-    """Read what ``keys_of`` or ``partitions_of`` told."""
-    with pa.ipc.open_stream(digest) as reader:
-        return reader.read_next_batch()
+    """Read what ``keys_of`` told."""
+    return payloads.from_bytes(digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,21 @@ from lakehand.write import ground as grounds
 from lakehand.write import index, tasks
 from lakehand.write.job import SchemaMoved, Work
 from lakehand.write.option_table import SortMode
-from lakehand.write.routing import Routing, Sizing, Targets, route_by_key, route_by_partition
+from lakehand.write.routing import (
+    Routing,
+    Sizing,
+    Targets,
+    route_by_key,
+    route_by_partition,
+    route_new_keys,
+)
 from lakehand.write.schema_change import reconcile
 from lakehand.write.shapes import WriteContext, WrittenFile
 from lakehand.write.tries import show
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from lakehand.engine.engine import Held
@@ -51,7 +60,7 @@ def begun(job: Job, attempt: Attempt, known: KnownSchema, schema: pa.Schema) -> 
         schema=stored,
         avro_schema=avro_schema.from_arrow(stored, table_name=config.name),
         settings=options.files,
-        combine=options.combines(job.operation),
+        combine=job.combines,
         is_deletion=job.operation is WriteOperation.DELETE,
     )
     return Work(context, attempt.schema, changes_schema=not keeps_schema)
@@ -91,11 +100,17 @@ def routed(job: Job, attempt: Attempt, schema: pa.Schema, held: Held) -> Work:
     routing = Routing(job.bench.config, ground, lambda: _file_id(job.bench.new_id()))
     made.routing = routing
     index.refuse_buckets(ground.slices)
-    digests = [tasks.received(parcel.digest) for parcel in held.parcels]
-    if job.operation in (WriteOperation.UPSERT, WriteOperation.DELETE):
-        routes = _by_key(job, routing, digests)
+    if job.looks_keys_up:
+        routes = _by_key(job, routing, _keys(held))
+    elif job.combines:
+        incoming = index.gather_keys(_keys(held), is_global=False)
+        fill = _fill(job, made, ground, incoming.partitions)
+        routes = route_new_keys(routing, incoming, _sizing(job, ground), fill=fill)
     else:
-        routes = _by_partition(job, made, routing, digests)
+        partitions = [one.digest.decode() for one in held.parcels]
+        fill = _fill(job, made, ground, partitions)
+        rows = [one.rows for one in held.parcels]
+        routes = route_by_partition(routing, partitions, rows, _sizing(job, ground), fill=fill)
     show(job, attempt, made)
     job.say("writing the files")
     work = tasks.WriteGroups(job.opened, made.context, tuple(routing.tasks))
@@ -134,17 +149,18 @@ def _by_key(job: Job, routing: Routing, digests: list[pa.RecordBatch]) -> list[T
     return route_by_key(routing, incoming, located, plan.groups, sizing)
 
 
-def _by_partition(
-    job: Job, made: Work, routing: Routing, digests: list[pa.RecordBatch]
-) -> list[Targets]:
-    ground = routing.ground
-    partitions, of_row = index.number_partitions(digests)
+def _keys(held: Held) -> list[pa.RecordBatch]:
+    return [tasks.received(parcel.digest) for parcel in held.parcels]
+
+
+def _fill(job: Job, made: Work, ground: Ground, partitions: Iterable[str]) -> bool:
+    """Say what the write replaces; return whether its rows may go to file groups that are there."""
     if job.operation is WriteOperation.INSERT_OVERWRITE_TABLE:
         made.replaced = {name: tuple(groups) for name, groups in ground.groups.items() if groups}
     elif job.operation is WriteOperation.INSERT_OVERWRITE:
-        made.replaced = {name: tuple(ground.groups.get(name, ())) for name in partitions}
-    fill = made.replaced is None
-    return route_by_partition(routing, partitions, of_row, _sizing(job, ground), fill=fill)
+        touched = sorted(set(partitions))
+        made.replaced = {name: tuple(ground.groups.get(name, ())) for name in touched}
+    return job.operation is WriteOperation.INSERT
 
 
 def _sizing(job: Job, ground: Ground) -> Sizing:

@@ -86,10 +86,11 @@ def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield partitions[0], batch
         return
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    dealt = batch.take(row_numbers(np.argsort(codes, kind="stable")))
+    order = np.argsort(codes, kind="stable")
     start = 0
     for partition, count in zip(partitions, np.bincount(codes).tolist(), strict=True):
-        yield partition, dealt.slice(start, count)
+        # A copy, not a slice: a few rows that wait would keep all the others in memory.
+        yield partition, batch.take(row_numbers(order[start : start + count]))
         start += count
 
 
