@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyspark.rdd import PipelinedRDD
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
 from lakehand.engine import spark_slots
-from lakehand.engine.spark import SparkEngine
+from lakehand.engine.spark import HeldFrame, SparkEngine
+from lakehand.engine.spark_tasks import PARCEL_ROWS
 from lakehand.errors import Fenced, Invalid, Unavailable, Unsupported
 
 pytestmark = pytest.mark.spark
@@ -60,6 +63,35 @@ def test_every_row_reaches_its_target_in_order_and_no_other(spark, engine):
     }
 
 
+def test_rows_that_stay_together_reach_their_targets_as_whole_parcels(spark, engine, monkeypatch):
+    monkeypatch.setattr(HeldFrame, "_dealt", None)  # parcels are not opened on their way
+    frame = spark.range(0, 1000, 1, 3)
+    with engine.hold(frame, as_they_are, no_digest) as held:
+        wanted = np.arange(1000, dtype=np.int32) // 90 - 1
+        routes = np.split(wanted, np.cumsum([parcel.rows for parcel in held.parcels])[:-1])
+        answers = [json.loads(one) for one in held.scatter(routes, rows_as_json)]
+    got = {target: rows for target, _, _, rows in answers}
+    assert got == {
+        target: [row for row in range(1000) if row // 90 - 1 == target] for target in range(11)
+    }
+
+
+def test_rows_of_two_kinds_are_in_two_parcels(spark, engine):
+    def odd_and_even(batch):
+        odd = np.asarray(batch.column(0)) % 2 == 1
+        yield "odd", batch.filter(pa.array(odd))
+        yield "even", batch.filter(pa.array(~odd))
+
+    def parities(batch):
+        return json.dumps(sorted({value % 2 for value in batch.column(0).to_pylist()})).encode()
+
+    frame = spark.range(0, 100, 1, 2)
+    with engine.hold(frame, as_they_are, parities, odd_and_even) as held:
+        assert sorted((one.rows, one.digest) for one in held.parcels) == [
+            (25, b"[0]"), (25, b"[0]"), (25, b"[1]"), (25, b"[1]"),
+        ]  # fmt: skip
+
+
 def test_what_is_held_does_not_change_when_the_source_does(spark, engine):
     frame = spark.range(0, 100, 1, 2).select(F.rand().alias("r"))
     with engine.hold(
@@ -71,10 +103,12 @@ def test_what_is_held_does_not_change_when_the_source_does(spark, engine):
     assert json.loads(answer)[3] == shown.tolist()
 
 
-def test_rows_of_another_try_than_the_one_that_told_of_them_are_refused(spark, engine):
-    frame = spark.range(0, 100, 1, 2).select(F.rand().alias("r"))
+@pytest.mark.parametrize("targets", [1, 60], ids=["whole parcels", "rows dealt out"])
+def test_rows_of_another_try_than_the_one_that_told_of_them_are_refused(spark, engine, targets):
+    rows = 2 * PARCEL_ROWS if targets > 1 else 100
+    frame = spark.range(0, rows, 1, 2).select(F.rand().alias("r"))
     with engine.hold(frame, as_they_are, no_digest) as held:
-        routes = [np.zeros(parcel.rows, dtype=np.int32) for parcel in held.parcels]
+        routes = [np.arange(parcel.rows, dtype=np.int32) % targets for parcel in held.parcels]
         at_hand = held.places[0]
         held.places[0] = (*at_hand[:2], at_hand[2] ^ 1)
         with pytest.raises(Fenced, match="another try of a task"):
@@ -137,6 +171,17 @@ def _no_answers(_turn, batches):
 def test_tasks_answer_in_the_order_in_which_they_were_given(engine):
     assert engine.each([3, 1, 2], _doubled) == [b"6", b"2", b"4"]
     assert engine.each([], _doubled) == []
+
+
+def test_no_python_function_of_an_rdd_is_used(spark, engine, monkeypatch):
+    def refuse(*_given, **_named):
+        raise AssertionError("Spark starts other Python workers for it than for DataFrames")
+
+    monkeypatch.setattr(PipelinedRDD, "__init__", refuse)
+    assert engine.each([3, 1, 2], _doubled) == [b"6", b"2", b"4"]
+    with engine.hold(spark.range(0, 10, 1, 2), as_they_are, no_digest) as held:
+        routes = [np.zeros(parcel.rows, np.int32) for parcel in held.parcels]
+        assert len(held.scatter(routes, rows_as_json)) == 1
 
 
 def _doubled(task):

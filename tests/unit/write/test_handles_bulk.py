@@ -12,6 +12,7 @@ from lakehand.store.local import LocalStore
 from lakehand.store.memory import MemoryStore
 from lakehand.table import Table
 from lakehand.write.handles.bulk import file_id_prefix, write_partitioned
+from lakehand.write.handles.combining import by_partition
 from lakehand.write.handles.group import write_group
 from lakehand.write.shapes import FileSettings, GroupTask, GroupWork, LogFormat, Try
 
@@ -91,14 +92,13 @@ def test_filters_that_take_too_much_memory_end_the_largest_file(store):
     assert read_back(read) == {one["id"]: (1, one["value"]) for one in ROWS}
 
 
-def test_rows_of_one_key_are_combined_within_their_partition_only(store):
-    table = HandleTable(store)
-    rows = [
-        row("a", ts, f"{city} {ts}", city=city) for ts in (2, 3, 1) for city in ("oslo", "rome")
-    ]
-    written(table, keyed(rows, batch_rows=2))
-    found = Table.over(store).to_arrow(columns=["value"]).column("value").to_pylist()
-    assert sorted(found) == ["oslo 3", "rome 3"]
+def test_a_few_rows_that_wait_do_not_keep_the_others_in_memory():
+    rows = [row(f"k{number}", 1, "x" * 50, city="oslo") for number in range(1000)]
+    rows.append(row("alone", 1, "", city="rome"))
+    (batch,) = keyed(rows, batch_rows=2000)
+    parts = dict(by_partition(batch))
+    assert parts["rome"].num_rows == 1
+    assert parts["rome"].get_total_buffer_size() < 1000 < parts["oslo"].nbytes
 
 
 @pytest.mark.parametrize("memory", [100, 3_000, 1 << 30])

@@ -1,5 +1,8 @@
 """Bulk insert: rows of any partitions, as they come, into new file groups of theirs.
 
+Rows of one key may come to several tasks: they all count. A bulk insert that combines them is
+routed by key, and does not come here.
+
 Every partition that a task meets gets a handle with one open file. Open files hold memory (rows
 that wait for their row group, and the filter of their keys), so when all together hold too much,
 the rows that wait are written first; if filters alone are too much, the largest file is closed,
@@ -18,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from lakehand.write.handles.combining import (
     by_partition,
-    rows_to_write,
     without_deletions,
     write_rule,
 )
@@ -46,7 +48,7 @@ def write_partitioned(
     written: list[WrittenFile] = []
     with discarding(store, written), ExitStack() as opened:
         handles = _Handles(store, context, seed, tried, opened)
-        for batch in without_deletions(rows_to_write(rows, context), write_rule(context)):
+        for batch in without_deletions(rows, write_rule(context)):
             for partition, of_one in by_partition(batch):
                 written.extend(handles.write(partition, of_one))
         written += handles.close()
