@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 NEW: Final = -1
 """The place of a row whose key is nowhere."""
 
+LOST: Final = -2
+"""The place of a row that goes nowhere: one of its key that names another partition counts."""
+
 _PIECE_KEYS = 1 << 21
 _LARGE_KEYS = 1 << 30
 """Bytes of keys from which on Arrow's 32-bit offsets would not do."""
@@ -81,6 +84,17 @@ class IncomingKeys:
     partition_of_row: tuple[Groups, ...]
     """Of each parcel the place of each row's partition in ``partitions``."""
 
+    def keys_at(self, numbers: Numbers) -> pa.StringArray:
+        """Return the keys that have some numbers, which are in order."""
+        ends = [*(piece.first for piece in self.pieces[1:]), self.count]
+        taken: list[Any] = [pa.array([], pa.string())]
+        start = 0
+        for piece, end in zip(self.pieces, np.searchsorted(numbers, ends).tolist(), strict=True):
+            taken.append(piece.keys.take(row_numbers(numbers[start:end] - piece.first)))
+            start = end
+        keys: pa.StringArray = pa.concat_arrays(taken)
+        return keys
+
 
 class Lookup(NamedTuple):
     """One question: which keys of a piece a file group holds."""
@@ -109,11 +123,15 @@ class Located:
     """Where the keys of the incoming rows are."""
 
     group_of_row: tuple[Groups, ...]
-    """Of each parcel the number of each row's file group in the plan, or NEW."""
+    """Of each parcel the number of each row's file group in the plan, or NEW, or LOST."""
     moved: tuple[npt.NDArray[np.bool_], ...]
     """Of each parcel the rows whose file group is in another partition (global index only)."""
     copies: int
     """How many keys stand in more than one file group."""
+    found_keys: Numbers
+    """Of each finding the number of its key."""
+    found_groups: Groups
+    """Of each finding the number of the group that has the key, or had it once."""
 
 
 # -- gathering --------------------------------------------------------------------------------
@@ -297,7 +315,7 @@ def locate(incoming: IncomingKeys, plan: LookupPlan, answers: Iterable[bytes]) -
         else np.zeros(len(rows), dtype=np.bool_)
         for rows, partitions in zip(located, incoming.partition_of_row, strict=True)
     ]
-    return Located(tuple(located), tuple(moved), int(is_copied.sum()))
+    return Located(tuple(located), tuple(moved), int(is_copied.sum()), ids, groups)
 
 
 def _found(incoming: IncomingKeys, answers: Iterable[bytes]) -> tuple[Numbers, Groups]:

@@ -173,7 +173,7 @@ def _base_keys(file: pa.NativeFile, footer: BaseFileFooter, asked: Keys) -> Iter
         raise Corrupt(f"a base file without the column {RECORD_KEY}", where=where)
     try:
         parquet = pq.ParquetFile(file, metadata=footer.parquet, pre_buffer=False)
-        groups = matching_row_groups(parquet, _predicates(asked), _KEY_SCHEMA)
+        groups = matching_row_groups(parquet, key_predicates(asked), _KEY_SCHEMA)
         for batch in parquet.iter_batches(
             _BATCH_ROWS, row_groups=groups, columns=[RECORD_KEY], use_threads=False
         ):
@@ -182,7 +182,7 @@ def _base_keys(file: pa.NativeFile, footer: BaseFileFooter, asked: Keys) -> Iter
         raise Corrupt(f"broken Parquet data: {error}", where=where) from error
 
 
-def _predicates(asked: Keys) -> list[Predicate]:
+def key_predicates(asked: Keys) -> list[Predicate]:
     """Return what every row with one of the keys fulfils; statistics are in order of bytes."""
     if len(asked) <= _SINGLE_KEYS:
         return [Predicate(RECORD_KEY, Operator.IN, asked.to_pylist())]

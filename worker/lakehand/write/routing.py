@@ -15,6 +15,7 @@ from lakehand.core.file_sizing import NewRows, Share, SizeLimits, plan_new_rows
 from lakehand.core.table_kinds import TableType
 from lakehand.formats.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakehand.write.ground import next_log
+from lakehand.write.index import LOST, NEW
 from lakehand.write.shapes import GroupTask, GroupWork
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lakehand.core.table_config import TableConfig
     from lakehand.write.ground import Ground
     from lakehand.write.index import IncomingKeys, Located
+    from lakehand.write.moving import Leaving
 
 Targets = npt.NDArray[np.int32]
 NOWHERE = -1
@@ -123,7 +125,8 @@ def route_by_key(
 
     Without ``sizing`` (a deletion) rows whose key is nowhere go nowhere.
     """
-    target_of_group = np.full(len(groups) + 1, NOWHERE, dtype=np.int32)
+    target_of_group = np.full(len(groups) - LOST, NOWHERE, dtype=np.int32)
+    target_of_group[LOST] = LOST
     for number, count in _counted(located.group_of_row):
         target = routing.existing(groups[number], takes_new_rows=False)
         routing.updates[target] += count
@@ -142,6 +145,22 @@ def route_new_keys(
     return _with_new_keys(routing, incoming, nowhere, _NewRows(sizing, is_insert=True, fill=fill))
 
 
+def route_leaving(routing: Routing, leaving: Leaving, groups: Sequence[FileSlice]) -> list[Targets]:
+    """Have keys leave their groups, after all else was routed.
+
+    Returned are the routes of rows with these keys to groups that get no row otherwise, so that
+    there is a task for each.
+    """
+    target_of_group = np.full(len(groups) - NEW, NOWHERE, dtype=np.int32)
+    for number, keys in leaving.keys.items():
+        target = routing.existing(groups[number], takes_new_rows=False)
+        if not routing.updates[target] and not routing.inserts[target]:
+            target_of_group[number] = target
+        routing.updates[target] += len(keys)
+        routing.tasks[target] = routing.tasks[target]._replace(leaving=keys)
+    return [target_of_group[rows] for rows in leaving.group_of_row]
+
+
 def _counted(numbers: Sequence[Targets]) -> list[tuple[int, int]]:
     found, counts = np.unique(_joined(numbers), return_counts=True)
     pairs = zip(found.tolist(), counts.tolist(), strict=True)
@@ -154,7 +173,7 @@ def _with_new_keys(
     """Give each key that has no target yet, with all its rows, to one share of its partition."""
     partitions, keys = _joined(incoming.partition_of_row), _joined(incoming.key_of_row)
     joined = _joined(routes)
-    is_new = joined < 0
+    is_new = joined == NOWHERE
     pair = partitions[is_new].astype(np.int64) * max(1, incoming.count) + keys[is_new]
     distinct, place = np.unique(pair, return_inverse=True)
     starts = np.searchsorted(

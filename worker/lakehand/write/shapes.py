@@ -80,6 +80,8 @@ class GroupTask(NamedTuple):
     it is part of the name of log files up to table version 7."""
     log_version: int = 1
     """APPEND: the number of the new log file."""
+    leaving: pa.StringArray | None = None
+    """APPEND, MERGE: keys whose rows have moved to another group, and are none of the rows'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,8 @@ class WriteContext:
     """Whether of several rows with one key one counts, by the table's merge rule."""
     is_deletion: bool = False
     """Whether the rows are keys to delete."""
+    looks_everywhere: bool = False
+    """Whether rows may be written to another partition than they name (a global index)."""
 
 
 class Try(NamedTuple):

@@ -84,6 +84,18 @@ class WriteGroups:
             yield file.to_json()
 
 
+@dataclass(frozen=True, slots=True)
+class TakeAway:
+    """Take the keys that leave it out of a file group that gets no rows."""
+
+    write: WriteGroups
+
+    def __call__(self, turn: Turn, target: int, rows: Batches) -> Iterator[bytes]:
+        """Answer with the files that were staged; the rows are written elsewhere."""
+        del rows
+        return self.write(turn, target, iter(()))
+
+
 def _attempt_number(context: WriteContext, turn: Turn) -> int:
     """Return the last number of a write token.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakehand.core.file_sizing import average_row_bytes
-from lakehand.errors import Unsupported
 from lakehand.formats import avro_schema
 from lakehand.formats.commit_metadata import WriteOperation
 from lakehand.write import ground as grounds
-from lakehand.write import index, tasks
+from lakehand.write import index, moving, tasks
 from lakehand.write.job import SchemaMoved, Work
 from lakehand.write.option_table import SortMode
 from lakehand.write.routing import (
@@ -21,9 +21,11 @@ from lakehand.write.routing import (
     route_by_key,
     route_by_partition,
     route_new_keys,
+    route_leaving,
 )
 from lakehand.write.schema_change import reconcile
 from lakehand.write.shapes import WriteContext, WrittenFile
+from lakehand.write.standing import BestOfKeys, FindStanding
 from lakehand.write.tries import show
 
 if TYPE_CHECKING:
@@ -38,6 +40,14 @@ if TYPE_CHECKING:
     from lakehand.write.job import Job
 
 _log = logging.getLogger(__name__)
+
+
+class _Routes(NamedTuple):
+    """The targets of the rows of every parcel."""
+
+    written: list[Targets]
+    leaving: list[Targets] | None = None
+    """Of rows whose keys leave a group that gets no rows."""
 
 
 def begun(job: Job, attempt: Attempt, known: KnownSchema, schema: pa.Schema) -> Work:
@@ -62,6 +72,7 @@ def begun(job: Job, attempt: Attempt, known: KnownSchema, schema: pa.Schema) -> 
         settings=options.files,
         combine=job.combines,
         is_deletion=job.operation is WriteOperation.DELETE,
+        looks_everywhere=job.looks_keys_up and options.index.is_global,
     )
     return Work(context, attempt.schema, changes_schema=not keeps_schema)
 
@@ -101,20 +112,24 @@ def routed(job: Job, attempt: Attempt, schema: pa.Schema, held: Held) -> Work:
     made.routing = routing
     index.refuse_buckets(ground.slices)
     if job.looks_keys_up:
-        routes = _by_key(job, routing, _keys(held))
+        routes = _by_key(job, made, routing, held)
     elif job.combines:
         incoming = index.gather_keys(_keys(held), is_global=False)
         fill = _fill(job, made, ground, incoming.partitions)
-        routes = route_new_keys(routing, incoming, _sizing(job, ground), fill=fill)
+        routes = _Routes(route_new_keys(routing, incoming, _sizing(job, ground), fill=fill))
     else:
         partitions = [one.digest.decode() for one in held.parcels]
         fill = _fill(job, made, ground, partitions)
         rows = [one.rows for one in held.parcels]
-        routes = route_by_partition(routing, partitions, rows, _sizing(job, ground), fill=fill)
+        sizing = _sizing(job, ground)
+        routes = _Routes(route_by_partition(routing, partitions, rows, sizing, fill=fill))
     show(job, attempt, made)
     job.say("writing the files")
     work = tasks.WriteGroups(job.opened, made.context, tuple(routing.tasks))
-    return _with_files(job, made, held.scatter(routes, work, tasks=job.tasks))
+    answers = held.scatter(routes.written, work, tasks=job.tasks)
+    if routes.leaving is not None:
+        answers += held.scatter(routes.leaving, tasks.TakeAway(work), tasks=job.tasks)
+    return _with_files(job, made, answers)
 
 
 def _with_files(job: Job, made: Work, answers: list[bytes]) -> Work:
@@ -124,15 +139,17 @@ def _with_files(job: Job, made: Work, answers: list[bytes]) -> Work:
     return made
 
 
-def _by_key(job: Job, routing: Routing, digests: list[pa.RecordBatch]) -> list[Targets]:
+def _by_key(job: Job, made: Work, routing: Routing, held: Held) -> _Routes:
     ground = routing.ground
-    incoming = index.gather_keys(digests, is_global=job.options.index.is_global)
+    incoming = index.gather_keys(_keys(held), is_global=job.options.index.is_global)
     plan = index.plan_lookups(incoming, ground.slices, tasks=job.tasks or job.engine.parallelism)
     job.say("looking the keys up")
     find = tasks.FindKeys(
         job.opened, job.bench.config, ground.timeline, job.options.index.uses_bloom
     )
     located = index.locate(incoming, plan, job.engine.each(plan.tasks, find))
+    doubts = _doubts(job, made.context, ground, held)
+    located, leaving = moving.settle(incoming, plan, located, doubts)
     if located.copies:
         _log.warning(
             "%s: %d keys stand in several file groups, which concurrent or plain inserts of one "
@@ -140,13 +157,25 @@ def _by_key(job: Job, routing: Routing, digests: list[pa.RecordBatch]) -> list[T
             job.bench.store.uri,
             located.copies,
         )
-    if job.options.update_partition_path and any(rows.any() for rows in located.moved):
-        raise Unsupported(
-            "some keys stand in another partition than their rows say: a global index cannot move "
-            "them yet. Set update_partition_path=False to update them where they are"
-        )
     sizing = None if job.operation is WriteOperation.DELETE else _sizing(job, ground)
-    return route_by_key(routing, incoming, located, plan.groups, sizing)
+    written = route_by_key(routing, incoming, located, plan.groups, sizing)
+    if leaving is None:
+        return _Routes(written)
+    return _Routes(written, route_leaving(routing, leaving, plan.groups))
+
+
+def _doubts(job: Job, context: WriteContext, ground: Ground, held: Held) -> moving.Doubts:
+    """Return what becomes of rows whose keys stand elsewhere, or in several places."""
+    find = FindStanding(job.opened, context, ground.timeline)
+    ask = partial(held.scatter, work=BestOfKeys(context), tasks=job.tasks)
+    compares = context.looks_everywhere and not context.is_deletion
+    return moving.Doubts(
+        moves=compares and job.options.update_partition_path,
+        unites=compares and context.combine,
+        standing=partial(job.engine.each, work=find),
+        best=ask if compares else None,
+        spread=job.tasks or job.engine.parallelism,
+    )
 
 
 def _keys(held: Held) -> list[pa.RecordBatch]:

@@ -44,16 +44,17 @@ if TYPE_CHECKING:
 def append(
     store: Store, context: WriteContext, task: GroupTask, rows: Iterator[pa.RecordBatch], tried: Try
 ) -> list[WrittenFile]:
-    """Write the rows to a new log file; without rows there is none."""
+    """Write the rows to a new log file; without rows, or keys that leave, there is none."""
     incoming = rows_to_write(rows, context)
     first = next((batch for batch in incoming if batch.num_rows), None)
-    if first is None:
+    if first is None and task.leaving is None:
         return []
     name = _name(context, task, tried)
     path = path_in(task.partition, name)
     with staged_file(store, context, path, log_marker(context)) as writer:
         log = _LogOutput(context, task, RowStamp(context, tried), writer)
-        log.take(first)
+        if first is not None:
+            log.take(first)
         for batch in incoming:
             log.take(batch)
         log.end()
@@ -118,6 +119,9 @@ class _LogOutput:
     def end(self) -> None:
         self._write_rows()
         self._write_deleted()
+        if self.task.leaving is not None:
+            self._take_deleted(_keyed(self.task.leaving, self.task.partition))
+            self._write_deleted()
 
     def _write_rows(self) -> None:
         if not self.rows:
@@ -156,14 +160,21 @@ def _data_block(context: WriteContext, rows: list[pa.RecordBatch]) -> bytes:
 
 
 def _delete_block(context: WriteContext, keyed: pa.RecordBatch, rule: MergeRule) -> bytes:
-    if context.is_deletion or not rule.ordering_fields:
+    fields = [name for name in rule.ordering_fields if name in keyed.schema.names]
+    if context.is_deletion or not fields:
         ordering = Ordering.natural(keyed.num_rows)
     else:
         every = np.ones(keyed.num_rows, dtype=np.bool_)
         natural = natural_flags(pa.Table.from_batches([keyed]), every, rule)
-        ordering = _ordering([keyed.column(name) for name in rule.ordering_fields], natural)
+        ordering = _ordering([keyed.column(name) for name in fields], natural)
     deletes = Deletes(keyed.column(RECORD_KEY), keyed.column(PARTITION_PATH), ordering)
     return log_records.encode_deletes(deletes, instant=context.time, schema=context.avro_schema)
+
+
+def _keyed(keys: pa.StringArray, partition: str) -> pa.RecordBatch:
+    """Return keys that leave the group as rows to delete, without an ordering value."""
+    paths = pa.repeat(partition, len(keys))
+    return pa.RecordBatch.from_arrays([keys, paths], names=[RECORD_KEY, PARTITION_PATH])
 
 
 def _ordering(columns: list[pa.Array[Any]], natural: Flags) -> Ordering:

@@ -75,7 +75,7 @@ def _rewrite(
         file_id=task.file_id,
         kind=MarkerKind.MERGE,
     ) as output:
-        incoming = _Incoming(context, RowStamp(context, tried))
+        incoming = _Incoming(context, RowStamp(context, tried), task.leaving)
         base = read_base(store, path, schema=context.schema, batch_rows=_BATCH_ROWS)
         for batch in merging(base, incoming, rows, counts):
             output.write(batch)
@@ -99,17 +99,21 @@ class _Incoming:
 
     context: WriteContext
     stamp: RowStamp
+    leaving: pa.StringArray | None
 
     def events(self, rows: Iterator[pa.RecordBatch]) -> Iterator[LogEvent]:
-        if not self.context.is_deletion:
-            yield from (WrittenRows(self.stamp.stamp(batch)) for batch in rows)
-            return
-        types = ordering_types(self.context.schema, write_rule(self.context))
         for batch in rows:
-            count = batch.num_rows
-            natural: Any = pa.repeat(True, count)
-            ordering = tuple(nulls(count, kind) for kind in types)
-            yield DeletedKeys(batch.column(RECORD_KEY), natural, ordering)
+            if self.context.is_deletion:
+                yield self._deleted(batch.column(RECORD_KEY))
+            else:
+                yield WrittenRows(self.stamp.stamp(batch))
+        if self.leaving is not None:
+            yield self._deleted(self.leaving)
+
+    def _deleted(self, keys: pa.Array[Any]) -> DeletedKeys:
+        types = ordering_types(self.context.schema, write_rule(self.context))
+        natural: Any = pa.repeat(True, len(keys))
+        return DeletedKeys(keys, natural, tuple(nulls(len(keys), kind) for kind in types))
 
 
 def _merged(
