@@ -153,10 +153,7 @@ class Model:
         Inserts are of keys that the table does not know: Hudi looks up none of them.
         """
         self.steps += 1
-        combines = step.operation is Operation.UPSERT and self.kind.event_time
-        touches = _no_doubt(step.touches) if combines else _one_per_slot(step.touches)
-        if step.operation in {Operation.INSERT, Operation.BULK_INSERT}:
-            touches = [one for one in touches if self.kind.id_of(one.slot) not in self.records]
+        touches = self.chosen(step)
         if not touches:
             return None
         rows = [
@@ -173,6 +170,22 @@ class Model:
             self._replaced(step.operation, ids),
             step.later,
         )
+
+    def chosen(self, step: Step) -> list[Touch]:
+        """The rows of the step that are written in this state."""
+        combines = step.operation is Operation.UPSERT and self.kind.event_time
+        touches = no_doubt(step.touches, _slot) if combines else one_each(step.touches, _slot)
+        if step.operation in {Operation.INSERT, Operation.BULK_INSERT}:
+            return [one for one in touches if self.kind.id_of(one.slot) not in self.records]
+        return touches
+
+    def slots_of(self, writer: int, writers: int) -> list[int]:
+        """A share of the slots, none of which can be a record of another share."""
+        return list(range(writer, SLOTS, writers))
+
+    def known_slots(self) -> list[int]:
+        """The slots of rows that any writer may write, because the table has them."""
+        return [slot for slot in range(SLOTS) if self.kind.id_of(slot) in self.records]
 
     def _replaced(self, operation: Operation, ids: Sequence[Id]) -> tuple[str, ...]:
         if operation is Operation.OVERWRITE_TABLE:
@@ -199,19 +212,25 @@ class Model:
                 pass
             case Operation.DELETE:
                 for one in write.ids:
-                    if one in self.records:
-                        self._meet(one, Version(None, None))
+                    self.delete(one)
             case Operation.UPSERT:
-                for one, version in self._combined(write, time).items():
-                    if one in self.records:
-                        self._meet(one, version)
-                    elif not version.is_delete:
-                        self.records[one] = Record(version)
+                self.upsert(write, time)
             case _:
                 for one, row in zip(write.ids, write.rows, strict=True):
-                    self.records[one] = Record(self._version(one, row, time))
+                    self.records[one] = Record(self.version(one, row, time))
 
-    def _meet(self, one: Id, version: Version) -> None:
+    def delete(self, one: Id) -> None:
+        if one in self.records:
+            self.meet(one, Version(None, None))
+
+    def upsert(self, write: Write, time: str) -> None:
+        for one, version in self._combined(write, time).items():
+            if one in self.records:
+                self.meet(one, version)
+            elif not version.is_delete:
+                self.records[one] = Record(version)
+
+    def meet(self, one: Id, version: Version) -> None:
         record = self.records[one]
         if self.kind.merge_on_read:
             record.logs.append(version)
@@ -226,7 +245,7 @@ class Model:
         """Of several rows of one key one counts, as if they had been written one by one."""
         versions: dict[Id, list[Version]] = {}
         for one, row in zip(write.ids, write.rows, strict=True):
-            versions.setdefault(one, []).append(self._version(one, row, time))
+            versions.setdefault(one, []).append(self.version(one, row, time))
         combined = {}
         for one, several in versions.items():
             standing = merge(self.rule, None, several)
@@ -234,7 +253,7 @@ class Model:
             combined[one] = standing
         return combined
 
-    def _version(self, one: Id, row: Row, time: str) -> Version:
+    def version(self, one: Id, row: Row, time: str) -> Version:
         ordering = (row["ts"],) if self.kind.event_time else None
         if row[IS_DELETED]:
             return Version(None, ordering)
@@ -316,19 +335,23 @@ def serial_outcomes(model: Model, writes: Sequence[tuple[Write, str]]) -> list[M
     return outcomes
 
 
-def _one_per_slot(touches: Iterable[Touch]) -> list[Touch]:
-    return list({one.slot: one for one in touches}.values())
+def _slot(touch: Touch) -> int:
+    return touch.slot
 
 
-def _no_doubt(touches: Iterable[Touch]) -> list[Touch]:
+def one_each(touches: Iterable[Touch], name: Callable[[Touch], int]) -> list[Touch]:
+    return list({name(one): one for one in touches}.values())
+
+
+def no_doubt(touches: Iterable[Touch], name: Callable[[Touch], int]) -> list[Touch]:
     """Without rows of one key and one event time, between which Hudi may choose.
 
     Nor do deletions stand beside other rows of their key: releases differ in what that means.
     """
-    kept: dict[tuple[int, int], Touch] = {(one.slot, one.ts): one for one in touches}
-    deleted = {one.slot for one in kept.values() if one.deletes}
-    return [one for one in kept.values() if one.slot not in deleted] + _one_per_slot(
-        one for one in kept.values() if one.deletes
+    kept: dict[tuple[int, int], Touch] = {(name(one), one.ts): one for one in touches}
+    deleted = {name(one) for one in kept.values() if one.deletes}
+    return [one for one in kept.values() if name(one) not in deleted] + one_each(
+        (one for one in kept.values() if one.deletes), name
     )
 
 

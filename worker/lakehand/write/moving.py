@@ -232,7 +232,7 @@ def decide(
     group = np.full(count, NEW, dtype=np.int32)
     group[known] = stands.group[row]
     leaves = np.full(count, NEW, dtype=np.int32)
-    if best is not None and moves:
+    if best is not None and moves and len(known):
         may_move = is_away[row] & ~best.deletes[known]
         known, row = known[may_move], row[may_move]
         loses = base_row_wins(
