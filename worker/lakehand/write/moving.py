@@ -108,6 +108,8 @@ def settle(
     incoming: IncomingKeys, plan: LookupPlan, located: Located, doubts: Doubts
 ) -> tuple[Located, Leaving | None]:
     """Return where the rows go once all doubts are settled, and what leaves its group."""
+    if not (doubts.moves or doubts.unites or located.copies):
+        return located, None
     contest = find_contest(incoming, plan, located, doubts)
     if not len(contest.keys):
         return located, None
