@@ -27,6 +27,7 @@ from write_model import (
     random_step,
     serial_outcomes,
 )
+from write_model_global import GlobalModel
 from write_rows import SLOTS, Kind, rows_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ KINDS = [
     Kind(9, "mor", event_time=False, hive=True),
     Kind(8, "cow", partitioned=False),
     Kind(6, "mor"),
+]
+MODELS = [(Model, kind) for kind in KINDS] + [
+    (GlobalModel, kind) for kind in (Kind(9, "cow"), Kind(9, "mor"), Kind(6, "mor"))
 ]
 
 
@@ -87,14 +91,16 @@ class Spark:
         return rows_of(to_arrow(frame))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_what_spark_wrote_is_what_every_query_returns(kind, spark, tmp_path):
+@pytest.mark.parametrize(
+    ("model_of", "kind"), MODELS, ids=lambda one: getattr(one, "__name__", str(one))
+)
+def test_what_spark_wrote_is_what_every_query_returns(model_of, kind, spark, tmp_path):
     frames = Frames(spark, tmp_path)
     rng = random.Random(str(kind))
     for sequence in range(SEQUENCES):
         place = tmp_path / f"table-{sequence}"
         kind.create(str(place))
-        model = Model(kind, row_deletions=not kind.disputes_row_deletions)
+        model = model_of(kind, row_deletions=not kind.disputes_row_deletions)
         writer = Table.open(str(place)).writer(spark, **model.options)
         by_spark, ours = Spark(spark, place), Ours(str(place))
         for step in [first_step(rng), *(random_step(rng) for _ in range(4))]:
