@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakehand.core.merge_rules import DEFAULT_PAYLOAD, OVERWRITE_PAYLOAD
 from lakehand.table import Table
 from write_by_java import BUNDLE_OF, JavaWriter, java_sizes
 from write_judges import HudiRs, Java, Ours, judge_changes, judge_past, judge_snapshot
@@ -37,7 +38,10 @@ BUNDLES = [(kind, BUNDLE_OF[kind.version]) for kind in KINDS] + [
 
 
 def java_index(model: GlobalModel) -> dict[str, str]:
+    """A global index; and 0.15 asks its writer how a copy-on-write table is merged."""
+    payload = DEFAULT_PAYLOAD if model.kind.event_time else OVERWRITE_PAYLOAD
     return java_sizes(model) | {
+        "hoodie.datasource.write.payload.class": payload,
         "hoodie.index.type": model.options["index"],
         "hoodie.bloom.index.update.partition.path": "true",
         "hoodie.simple.index.update.partition.path": "true",
@@ -73,7 +77,8 @@ def test_java_reads_what_we_moved_and_moves_on(kind, bundle, javas, tmp_path):
     judges = [Java(java, place), HudiRs(place), Ours(str(place))]
     judge_snapshot(model, judges)
     judge_past(model, judges, rng.sample(range(1, count), 2))
-    judge_changes(model, judges, [(count - 2, count)])
+    # 1.0.2 has the commit at which a range begins among its changes, whatever wrote it.
+    judge_changes(model, judges[bundle == "1.0.2" :], [(count - 2, count)])
     writer = JavaWriter(java, kind, place, tmp_path, java_index(model))
     for ts in (7, 8):
         for step in (moving(rng, ts), moving(rng, ts)):

@@ -5,6 +5,7 @@ import random
 import zipfile
 from io import BytesIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -242,6 +243,19 @@ def test_nothing_incoming_asks_nothing():
         incoming, plan, answer = located(MemoryStore(), [], parcels)
         assert (incoming.count, plan.tasks, answer.copies) == (0, (), 0)
         assert [len(rows) for rows in answer.group_of_row] == [0] * len(parcels)
+
+
+@pytest.mark.parametrize("is_global", [False, True])
+def test_keys_are_known_by_their_numbers(is_global, monkeypatch):
+    monkeypatch.setattr(index, "_PIECE_KEYS", 2)
+    rows = [(f"k{number}", "pq"[number % 2]) for number in range(9)]
+    incoming = gather_keys([parcel(rows)], is_global=is_global)
+    assert len(incoming.pieces) == 5
+    (ids,) = incoming.key_of_row
+    for some in ([], [0, 3, 4, 8], list(range(9))):
+        wanted = sorted((ids[number], rows[number][0]) for number in some)
+        found = incoming.keys_at(np.array([one for one, _ in wanted], dtype=np.int64))
+        assert found.to_pylist() == [key for _, key in wanted]
 
 
 def test_a_key_that_is_null_is_refused():

@@ -31,6 +31,12 @@ def rows(*given, deleted=False):
     return pa.table([keys, cities, times, [deleted] * len(keys)], schema=SCHEMA)
 
 
+def deletes_in(log):
+    (block,) = read_blocks(log.read_bytes(), where=log.name)
+    assert block.type is BlockType.DELETE
+    return read_deletes(block)
+
+
 class Moving:
     """A table with ``a`` and ``b`` in oslo and ``c`` in bergen, at 5."""
 
@@ -57,11 +63,15 @@ class Moving:
         return self.writer().upsert(rows(*given, deleted=deleted))
 
     @property
-    def found(self):
-        """What readers see: by key the partition that the row is in and its ordering value."""
+    def all_found(self):
         table = Table.open(self.uri).read().snapshot()
         names = ("id", "_hoodie_partition_path", "ts")
-        found = sorted(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+        return sorted(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+
+    @property
+    def found(self):
+        """What readers see: by key the partition that the row is in and its ordering value."""
+        found = self.all_found
         assert len({key for key, _, _ in found}) == len(found)
         return {key: (city, ts) for key, city, ts in found}
 
@@ -104,15 +114,22 @@ def test_a_deletion_that_names_another_partition_deletes_where_the_row_is(kind, 
     table = Moving(tmp_path, kind)
     late = table.upsert(("b", "tromsø", 4), deleted=True)
     done = table.upsert(("a", "bergen", 6), deleted=True)
+    if kind == "mor":
+        late_entry, entry = sorted(
+            deletes_in(one).ordering.values[OrderingKind.LONG].to_pylist()
+            for one in (table.folder / "oslo").glob(".*.log.*")
+        )
+        assert (late_entry, entry) == ([4], [6])
     assert table.found == {"b": ("oslo", 5), "c": ("bergen", 5)}
     assert (late.inserts, done.inserts, done.deletes) == (0, 0, 1)
     assert table.writer().delete(rows(("c", "oslo", 0))).deletes == 1
     assert table.found == {"b": ("oslo", 5)}
 
 
+@pytest.mark.parametrize("ordering", [("ts",), ()], ids=["event-time", "commit-time"])
 @BOTH
-def test_a_row_may_go_away_and_come_back_and_be_deleted_and_come_again(kind, tmp_path):
-    table = Moving(tmp_path, kind)
+def test_a_row_may_go_away_and_come_back_and_be_deleted_and_come_again(kind, ordering, tmp_path):
+    table = Moving(tmp_path, kind, ordering=ordering)
     for city, ts in (("bergen", 6), ("oslo", 7), ("oslo", 8), ("bergen", 9), ("tromsø", 9)):
         table.upsert(("a", city, ts))
         assert table.found["a"] == (city, ts)
@@ -133,6 +150,9 @@ def test_keys_that_logs_deleted_are_no_copies(kind, tmp_path, caplog):
         table.writer().insert(rows(("a", "bergen", 1)))
         table.upsert(("c", "bergen", 7), ("a", "oslo", 9))
     assert [record.args[1] for record in caplog.records] == [1]
+    # Of true copies the one in the row's own partition is meant.
+    copies = [(city, ts) for key, city, ts in table.all_found if key == "a"]
+    assert copies == [("bergen", 1), ("oslo", 9)]
 
 
 @BOTH
@@ -162,6 +182,12 @@ def test_of_rows_of_one_key_that_name_several_partitions_one_is_written(ordering
     assert done.inserts == (1 if city == "oslo" else 2)
 
 
+def test_new_keys_that_name_several_partitions_are_all_that_is_in_doubt(tmp_path):
+    table = Moving(tmp_path)
+    table.upsert(("n", "oslo", 2), ("n", "bergen", 1), ("m", "oslo", 2), ("m", "bergen", 2))
+    assert (table.found["n"], table.found["m"]) == (("oslo", 2), ("bergen", 2))
+
+
 @BOTH
 def test_rows_stay_where_they_are_and_bear_that_partition_if_they_shall_not_move(kind, tmp_path):
     table = Moving(tmp_path, kind, update_partition_path=False)
@@ -180,9 +206,7 @@ def test_the_old_group_gets_a_deletion_that_nothing_in_it_survives(ordering, tmp
     table = Moving(tmp_path, "mor", ordering=ordering)
     table.upsert(("a", "bergen", 6))
     (log,) = (table.folder / "oslo").glob(".*.log.*")
-    (block,) = read_blocks(log.read_bytes(), where=log.name)
-    assert block.type is BlockType.DELETE
-    deletes = read_deletes(block)
+    deletes = deletes_in(log)
     assert deletes.record_keys.to_pylist() == ["a"]
     assert deletes.partition_paths.to_pylist() == ["oslo"]
     assert deletes.ordering.values[OrderingKind.INT].to_pylist() == [0]
