@@ -20,8 +20,8 @@ from lakehand.write.routing import (
     Targets,
     route_by_key,
     route_by_partition,
-    route_new_keys,
     route_leaving,
+    route_new_keys,
 )
 from lakehand.write.schema_change import reconcile
 from lakehand.write.shapes import WriteContext, WrittenFile
