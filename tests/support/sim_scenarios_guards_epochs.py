@@ -9,14 +9,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import kernel_tables
 from lakehand.core.instants import Action
-from lakehand.protocol import claiming, failed_writes
+from lakehand.errors import LakehandError
+from lakehand.protocol import claiming, failed_writes, writing
 from lakehand.protocol.failed_writes import FailedWritesPolicy
+from lakehand.protocol.planning import PlanRequest
 from sim_actors import (
     aborter,
     canceller,
     executor,
-    ingester,
+    finish_ingestion,
     resumed,
     roller,
     run_attempt,
@@ -33,7 +36,7 @@ from sim_checkers_rules import (
 )
 from sim_registry import scenario
 from sim_scenario import Scenario
-from sim_scenarios_decisions import CANCELLED, ONE_ROW
+from sim_scenarios_decisions import CANCELLED
 from sim_scenarios_rfc79_kept import inflight, tried_before
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     Cast = tuple[Beginning, Mapping[str, Callable[[ActorPorts], object]]]
 
 SWITCH = FaultBudget(preemptions=1)
+SWITCHES = FaultBudget(preemptions=2)
 SLEEP = FaultBudget(preemptions=1, pauses=1)
 
 
@@ -77,12 +81,39 @@ def beats_late(begun: Beginning, ports: ActorPorts) -> Act:
     return tried("execute", attempt.time, run)
 
 
+def write_requested(maker: Maker) -> None:
+    """An ingestion write of ``i`` that has been requested just now."""
+    maker.ingest("before", "f1")
+    request = PlanRequest(action=Action.DELTA_COMMIT)
+    attempt = writing.begin_write(maker.bench("i"), request)
+    assert isinstance(attempt, claiming.Attempt)
+    maker.made.attempts.append(attempt)
+
+
+def goes_on_writing(begun: Beginning, ports: ActorPorts) -> Act:
+    """Show the groups of the write that is requested when the scenario begins, and commit it."""
+    bench = worker(ports)
+    attempt = resumed(bench, begun.made.attempts[0])
+
+    def write() -> str:
+        try:
+            kernel_tables.show_groups(bench, attempt, ("f1",))
+            finish_ingestion(bench, attempt, ports.name)
+        except LakehandError:
+            attempt.heartbeat.remove()
+            raise
+        return "completed"
+
+    return tried("ingest", attempt.time, write, (ports.name,))
+
+
 def eager_clean(ports: ActorPorts) -> None:
     """Clean as a table's only writer does, who knows that its predecessor is gone."""
     failed_writes.clean_up(worker(ports), policy=FailedWritesPolicy.EAGER)
 
 
 NOT_BEATEN = Beginning(not_beaten_yet, age_ms=HOUR_MS)
+WRITE_REQUESTED = Beginning(write_requested)
 GIVEN_UP = Beginning(given_up_since, age_ms=HOUR_MS)
 TRIED = Beginning(partial(tried_before, Action.CLUSTERING, cancellable=True), age_ms=2 * HOUR_MS)
 
@@ -118,8 +149,11 @@ CASTS: Mapping[str, tuple[Cast, FaultBudget, tuple[Callable[[], Checker], ...]]]
         (),
     ),
     "an eager clean fences a live writer": (
-        (ONE_ROW, {"i": ingester("f1"), "k": eager_clean}),
-        SWITCH,
+        (
+            WRITE_REQUESTED,
+            {"i": partial(goes_on_writing, WRITE_REQUESTED), "k": eager_clean},
+        ),
+        SWITCHES,
         (),
     ),
 }

@@ -400,6 +400,11 @@ def _():
     yield answering(rolling_back, "has_gone_on", False)
 
 
+@guard("a rollback is for the write that is only requested", "an eager clean fences a live writer")
+def _():
+    yield patch.object(rolling_back, "last_epoch", lambda record: record.epoch)
+
+
 @guard(
     "a pending rollback is reused",
     "two rollbacks of a failed write",
@@ -470,5 +475,6 @@ def _():
 @guard("a write that was rolled back does not go on", "an eager clean fences a live writer")
 def _():
     yield from without(writing, "require_still_requested")
+    yield answering(writing, "require_no_conflict", ())  # it would look at the rollback too
     yield also_legal(Standing.REMOVED, CLAIM_EXECUTE=Standing.EXECUTING)
     yield epochs_unchecked(Claim, Commit, Prepare)
