@@ -19,12 +19,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import re
 import sys
 from pathlib import Path
-
-import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
@@ -107,8 +104,6 @@ def _mutations(asked: argparse.Namespace) -> int:
 
 
 def _noticed(guard: str, asked: argparse.Namespace) -> str | None:
-    if guard in sim.NOTICED_BY:
-        return _noticed_by_test(guard, sim.NOTICED_BY[guard])
     with sim.without(guard):
         for exhaustive in (True, False):
             for name in sim.noticed_in(guard):
@@ -122,15 +117,6 @@ def _noticed(guard: str, asked: argparse.Namespace) -> str | None:
                     cells = (small.violation.checker, name, how, faults, steps, problem)
                     return " | ".join(map(str, cells))
     return None
-
-
-def _noticed_by_test(guard: str, test: str) -> str | None:
-    """Run one test without the guard; it must fail."""
-    root = Path(__file__).resolve().parents[2]
-    quiet = ["-q", "-p", "no:cacheprovider", "--rootdir", str(root)]
-    with sim.without(guard), contextlib.redirect_stdout(io.StringIO()):
-        code = pytest.main([*quiet, str(root / test)])
-    return f"{test} | | a test | | | " if code == pytest.ExitCode.TESTS_FAILED else None
 
 
 def _keep(small: sim.Run, folder: Path | None, guard: str | None) -> None:

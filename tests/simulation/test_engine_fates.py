@@ -332,3 +332,27 @@ def test_an_actor_that_is_not_deterministic_is_refused():
 def test_missing_objects_are_not_found():
     run = _run([], a=lambda ports: ports.store.get("x"))
     assert isinstance(run.end.world.results["a"].error, NotFound)
+
+
+class _NobodyCrashed:
+    name = "nobody but a crashes"
+
+    def after_step(self, world):
+        crashed = [name for name, outcome in world.results.items() if outcome.kind == "crashed"]
+        return ", ".join(crashed) if set(crashed) - {"a"} else None
+
+    def at_end(self, world):
+        return self.after_step(world)
+
+
+@pytest.mark.parametrize(("may_fail", "is_clean"), [(None, False), (frozenset({"a"}), True)])
+def test_only_those_fail_that_may(may_fail, is_clean):
+    scenario = Scenario(
+        name="two puts",
+        actors={name: lambda ports: ports.store.put(ports.name, b"") for name in "ab"},
+        checkers=[_NobodyCrashed],
+        faults=FaultBudget(crashes=1),
+        may_fail=may_fail,
+    )
+    assert (sim.explore(scenario).failure is None) is is_clean
+    assert (sim.swarm(scenario, range(100)).failure is None) is is_clean

@@ -51,7 +51,6 @@ from sim_machine import Machine, direct_ports
 from sim_ports import ActorPorts
 from sim_registry import (
     MUTATIONS,
-    NOTICED_BY,
     SCENARIOS,
     load,
     mutation,
@@ -70,7 +69,6 @@ from sim_world import START_MS, World
 
 __all__ = [
     "MUTATIONS",
-    "NOTICED_BY",
     "SCENARIOS",
     "START_MS",
     "ActorPorts",

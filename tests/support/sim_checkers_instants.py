@@ -1,12 +1,13 @@
 """Checker 1: an instant ends once, and stays ended.
 
 At most one completed result; never both committed and aborted; nothing commits after ``cancel``
-returned; a timeline file that was removed never comes back; a completed instant leaves the
-timeline only for the archive, or by a restore.
+returned; a timeline file that was removed never comes back, nor does an instant of which nothing
+was left; a completed instant leaves the timeline only for the archive, or by a restore.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from sim_actors import Act
@@ -51,7 +52,7 @@ class EndsOnce:
         seen, now = self.state, look(world)
         problem = None
         if now.names != seen.names:
-            problem = self._one_end(now) or self._comes_back(seen, now)
+            problem = self._one_end(now) or self._comes_back(world, seen, now)
             problem = problem or self._leaves(world, seen, now)
             gone = seen.gone | (seen.names - now.names)
             seen = seen._replace(names=now.names, gone=gone)
@@ -77,9 +78,17 @@ class EndsOnce:
                 return f"one instant has {len(names)} results: {', '.join(names)}"
         return None
 
-    def _comes_back(self, seen: _Seen, now: Look) -> str | None:
-        back = sorted((now.names - seen.names) & seen.gone)
-        return f"{', '.join(back)} was removed, and came back" if back else None
+    def _comes_back(self, world: World, seen: _Seen, now: Look) -> str | None:
+        new = now.names - seen.names
+        back = sorted(new & seen.gone)
+        if back:
+            return f"{', '.join(back)} was removed, and came back"
+        event = world.last
+        if event is None or event.call is None or event.call.method != "promote":
+            return None  # a foreign writer puts: it may have slept over its own rollback
+        over = _times(seen.gone) - _times(seen.names)
+        back = sorted(name for name in new if _time_of(name) in over)
+        return f"{', '.join(back)} is new, and nothing was left of its instant" if back else None
 
     def _leaves(self, world: World, seen: _Seen, now: Look) -> str | None:
         for name in sorted(seen.names - now.names):
@@ -89,6 +98,16 @@ class EndsOnce:
 
     def at_end(self, world: World) -> str | None:
         return self.after_step(world)
+
+
+def _time_of(name: str) -> str:
+    instant = parsed_name(name)
+    return "" if instant is None else instant.time
+
+
+@lru_cache(maxsize=10_000)
+def _times(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(_time_of, names)) - {""}
 
 
 def _is_completed_name(name: str) -> bool:

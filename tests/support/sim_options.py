@@ -121,12 +121,16 @@ class _Menu:
             for count in range(1, len(changed_since(self.state.world, call))):
                 for first in ("old", "new"):
                     add(Option(Step(who, f"{first}-first {count}"), process, thread, spends))
-        if not self.faults:
+        if not self.faults or not self._may_fail(process):
             return
         budget = self.state.budget
         for index, fate, always in _FATES[call.method]:
             if budget[index] > 0 and (always or self.every_crash):
                 add(Option(Step(who, fate), process, thread, (*spends, ANY_FAULT, index)))
+
+    def _may_fail(self, process: int) -> bool:
+        names = self.machine.scenario.may_fail
+        return names is None or self.machine.programs[process].name in names
 
     def _lock_trouble(self, spends: tuple[int, ...]) -> None:
         """A lease that ends under its holder, or a wait that takes too long."""

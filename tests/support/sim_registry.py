@@ -22,9 +22,6 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[object]]] = {}
 
 NOTICED_IN: dict[str, tuple[str, ...]] = {}
 
-NOTICED_BY: dict[str, str] = {}
-"""Mutations that no scenario is small enough for: the test that fails without the guard."""
-
 
 def scenario(make: Callable[[], Scenario]) -> Callable[[], Scenario]:
     """Register a function that makes a scenario, under the scenario's name."""
@@ -36,12 +33,11 @@ def scenario(make: Callable[[], Scenario]) -> Callable[[], Scenario]:
 
 
 def mutation(
-    name: str, *, noticed_in: Sequence[str] = (), noticed_by: str | None = None
+    name: str, *, noticed_in: Sequence[str] = ()
 ) -> Callable[[Callable[[], AbstractContextManager[object]]], object]:
     """Register a function that makes a context manager which takes a guard out.
 
     ``noticed_in`` names the scenarios of which a checker must notice; none: any may.
-    ``noticed_by`` names a test instead.
     """
 
     def register(make: Callable[[], AbstractContextManager[object]]) -> object:
@@ -49,8 +45,6 @@ def mutation(
             raise ValueError(f"two mutations are called {name!r}")
         MUTATIONS[name] = make
         NOTICED_IN[name] = tuple(noticed_in)
-        if noticed_by is not None:
-            NOTICED_BY[name] = noticed_by
         return make
 
     return register

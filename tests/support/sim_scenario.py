@@ -53,6 +53,9 @@ class Scenario:
     """Prepares the world; ``direct_ports(world)`` gives real ports to do it with recipes."""
     checkers: Sequence[Callable[[], Checker]] = ()
     faults: FaultBudget = field(default_factory=FaultBudget)
+    may_fail: frozenset[str] | None = None
+    """The actors whose calls may go wrong, where a promise does not hold if another's do; None:
+    everybody's."""
     healers: Mapping[str, Callable[[ActorPorts], object]] = field(default_factory=dict)
     """Run one after the other, without faults, when all actors have ended, crashed or paused."""
     background: bool = False

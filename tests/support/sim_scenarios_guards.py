@@ -30,6 +30,7 @@ from sim_actors import (
 from sim_actors_beginnings import Beginning, Maker
 from sim_calls import FaultBudget
 from sim_checkers_all import HEALERS, all_checkers
+from sim_checkers_rules import TheLiveAreLeftAlone
 from sim_foreign import Java, _execute_rollback, _failed, _plan_rollback, foreign_ingest
 from sim_registry import scenario
 from sim_scenario import Scenario
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sim_ports import ActorPorts
+    from sim_scenario import Checker
     from sim_world import World
 
 JAVA = "java"
@@ -73,20 +75,6 @@ def _unpublish(java: Java, target: Instant) -> None:
             java.drop(instant)
 
 
-class TheLiveAreLeftAlone:
-    """A write whose worker never stopped is not rolled back."""
-
-    name = "the live are left alone"
-
-    def after_step(self, world: World) -> str | None:
-        outcome = world.results.get("i")
-        ended = getattr(outcome.value, "end", "") if outcome is not None else ""
-        return f"the live write ended with {ended}" if ended == "Fenced" else None
-
-    def at_end(self, _world: World) -> str | None:
-        return None
-
-
 def slow_ingest(ports: ActorPorts) -> Act:
     """Write a row; between its two halves the heartbeat may miss all its beats."""
     bench = worker(ports)
@@ -106,7 +94,9 @@ def slow_ingest(ports: ActorPorts) -> Act:
     return tried("ingest", attempt.time, write, (ports.name,))
 
 
-def early(name: str, writer: Callable[[ActorPorts], object], *checkers: type) -> Scenario:
+def early(
+    name: str, writer: Callable[[ActorPorts], object], *checkers: Callable[[], Checker]
+) -> Scenario:
     faults = FaultBudget(preemptions=3)
     return Scenario(
         name=name,
@@ -126,7 +116,12 @@ def early(name: str, writer: Callable[[ActorPorts], object], *checkers: type) ->
 
 
 scenario(
-    partial(early, "java decides before the lock, we write", ingester("f1"), TheLiveAreLeftAlone)
+    partial(
+        early,
+        "java decides before the lock, we write",
+        ingester("f1"),
+        partial(TheLiveAreLeftAlone, "i"),
+    )
 )
 scenario(partial(early, "java decides before the lock, we are slow", slow_ingest))
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-def guard(name: str, *noticed_in: str, test: str | None = None):
+def guard(name: str, *noticed_in: str):
     """Register a generator of patches as the mutation ``name``."""
 
     def register(patches: Callable[[], Iterator[AbstractContextManager[object]]]):
@@ -54,7 +54,7 @@ def guard(name: str, *noticed_in: str, test: str | None = None):
                     stack.enter_context(one)
                 yield
 
-        mutation(name, noticed_in=noticed_in, noticed_by=test)(taken_out)
+        mutation(name, noticed_in=noticed_in)(taken_out)
         return patches
 
     return register
@@ -112,7 +112,7 @@ def _():
     yield answering(transaction, "hold", _NoLock())
 
 
-@guard("reload after the lock", test="tests/unit/protocol_guard/test_clean_phases.py")
+@guard("reload after the lock", "java writes, we write another group")
 def _():
     load, hold, before = transaction.load_view, transaction.hold, {}
 
@@ -128,9 +128,7 @@ def _():
     yield patch.object(transaction, "load_view", stale)
 
 
-@guard(
-    "the lease must have some time left", test="tests/unit/protocol_guard/test_bad_surroundings.py"
-)
+@guard("the lease must have some time left", "java writes, we think too long")
 def _():
     yield from without(transaction, "require_lock")
 
@@ -140,7 +138,7 @@ def _():
     yield from without(transaction, "require_provider")
 
 
-@guard("times strictly increase", test="tests/unit/protocol_guard/test_bad_surroundings.py")
+@guard("times strictly increase", "java writes, we write another group")
 def _():
     def draw_time(view):
         return format_instant_time(view.now_ms, view.bench.zone)
@@ -202,32 +200,22 @@ def _():
     yield from without(transaction.Transaction, "_roll_forward")
 
 
-@guard(
-    "traces: the instant is still pending",
-    test="tests/unit/protocol_foreign/test_foreign_ends_ours.py",
-)
+@guard("traces: the instant is still pending", "java archives its rollback of what we did not show")
 def _():
     yield answering(publishing, "is_still_pending", True)
 
 
-@guard(
-    "traces: no rollback names it", test="tests/unit/protocol_foreign/test_unpublished_commits.py"
-)
+@guard("traces: no rollback names it", "java rolls back what we did not show")
 def _():
     yield answering(traces, "is_rolled_back", False)
 
 
-@guard(
-    "void: list before publishing a commit",
-    test="tests/unit/protocol_foreign/test_foreign_ends_ours.py",
-)
+@guard("void: list before publishing a commit", "java goes before clustering, we cluster deep")
 def _():
     yield answering(publishing, "unknown_completions", ())
 
 
-@guard(
-    "void: discard the stage first", test="tests/unit/protocol_foreign/test_unpublished_commits.py"
-)
+@guard("void: discard the stage first", "java writes while we sleep over our commit")
 def _():
     yield patch.object(publishing, "_give_up", lambda _bench, _view, _body, overtaken: overtaken)
 
@@ -303,7 +291,7 @@ def _():
     yield patch.object(transaction.Transaction, "_carry_out", publish_first)
 
 
-@guard("the first beat is conditional", test="tests/unit/protocol_guard/test_late_first_beat.py")
+@guard("the first beat is conditional", "the first beat comes late")
 def _():
     def put(own):
         own._bench.store.put(heartbeats.path_of(own.time), own._content())
@@ -317,8 +305,7 @@ def _():
 
 
 @guard(
-    "a heartbeat of a replaced epoch says nothing",
-    test="tests/unit/protocol_guard/test_heartbeat_rules.py",
+    "a heartbeat of a replaced epoch says nothing", "the first beat comes when all have given up"
 )
 def _():
     yield answering(heartbeats, "_counts", True)
@@ -357,7 +344,7 @@ def _():
     yield patch.object(leftovers.Leftovers, "below", lambda own, _epoch: own.files)
 
 
-@guard("epoch in abort", test="tests/unit/journal/test_journal_moves.py")
+@guard("epoch in abort", "two abort, one of them asleep")
 def _():
     yield from without(cancelling, "require_own_abort")
     yield epochs_unchecked(Abort)
@@ -408,12 +395,14 @@ def _():
 # --- rollback and clean
 
 
-@guard(
-    "a rollback ends empty when its target went on",
-    test="tests/unit/protocol_guard/test_clean_phases.py",
-)
+@guard("a rollback ends empty when its target went on", "rollback against cancellation")
 def _():
     yield answering(rolling_back, "has_gone_on", False)
+
+
+@guard("a rollback is for the write that is only requested", "an eager clean fences a live writer")
+def _():
+    yield patch.object(rolling_back, "last_epoch", lambda record: record.epoch)
 
 
 @guard(
@@ -425,9 +414,7 @@ def _():
     yield answering(traces, "pending_rollbacks", ())
 
 
-@guard(
-    "clean looks again under the lock", test="tests/unit/protocol_guard/test_clean_second_look.py"
-)
+@guard("clean looks again under the lock", "rfc79 removable D old clustering")
 def _():
     def trust(bench, tx, time, files, _policy):
         return {rolling_back.plan_rollback(bench, tx, time, files, despite_live=True)}
@@ -446,7 +433,7 @@ def _():
     yield answering(failed_writes, "is_past_delay", True)
 
 
-@guard("the sweep lists the timeline last", test="tests/unit/protocol_guard/test_clean_phases.py")
+@guard("the sweep lists the timeline last", "decision: claim over a dead attempt deep")
 def _():
     yield answering(failed_writes, "has_ended", True)
 
@@ -485,11 +472,9 @@ def _():
     yield from without(transaction.View, "require_no_restore")
 
 
-@guard(
-    "a write that was rolled back does not go on",
-    test="tests/unit/protocol_guard/test_failed_ingestion.py",
-)
+@guard("a write that was rolled back does not go on", "an eager clean fences a live writer")
 def _():
     yield from without(writing, "require_still_requested")
+    yield answering(writing, "require_no_conflict", ())  # it would look at the rollback too
     yield also_legal(Standing.REMOVED, CLAIM_EXECUTE=Standing.EXECUTING)
     yield epochs_unchecked(Claim, Commit, Prepare)

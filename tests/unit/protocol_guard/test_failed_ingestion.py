@@ -9,8 +9,10 @@ from kernel_states import data_files, files_of, state_of, state_on_timeline
 from kernel_tables import ingest, show_groups
 from lakehand.core.instants import State
 from lakehand.core.journal_entries import RollbackEnd
-from lakehand.errors import Fenced
+from lakehand.errors import Fenced, WriteConflict
+from lakehand.protocol import rolling_back
 from lakehand.protocol.failed_writes import FailedWritesPolicy, clean_up, roll_back_failed_writes
+from lakehand.protocol.transaction import transaction
 
 
 def write_until(scene: Scene, how_far: Step | None):
@@ -90,6 +92,21 @@ def test_a_live_writer_that_a_single_writers_clean_rolled_back_is_told_to_begin_
     roll_back_failed_writes(cleaner, policy=FailedWritesPolicy.EAGER, left={})
     with pytest.raises(Fenced, match="do the whole write again"):
         show_groups(writer, begun, ("f2",))
+    assert files_of(writer, begun.time) == []
+
+
+@pytest.mark.req("A-03")
+def test_a_write_whose_rollback_was_planned_before_its_data_is_refused_and_removed():
+    """Else the rollback would end empty, and then be taken for a foreign one at the commit."""
+    scene = Scene()
+    writer, begun = write_until(scene, None)
+    cleaner = scene.worker("cleaner")
+    with transaction(cleaner) as tx:
+        rollback = rolling_back.plan_rollback(cleaner, tx, begun.time, (), despite_live=True)
+    with pytest.raises(WriteConflict):
+        show_groups(writer, begun, ("f2",))
+    end = rolling_back.execute_rollback(cleaner, rollback, despite_live=True)
+    assert end is RollbackEnd.REMOVED
     assert files_of(writer, begun.time) == []
 
 

@@ -72,10 +72,19 @@ def plan_rollback(
     instant = require_pending(tx.view, record, time)
     if not despite_live:
         require_not_live(bench, record, now_ms=tx.view.now_ms)
-    target = RollbackTarget(time, record.epoch, keeps_plan(bench, tx.view, instant))
+    target = RollbackTarget(time, last_epoch(record), keeps_plan(bench, tx.view, instant))
     return planning.request_rollback(
         tx, target, rollback_files.plan(bench.store.uri, instant, left)
     )
+
+
+def last_epoch(record: InstantRecord) -> int:
+    """Return the epoch of the last attempt, which is what a rollback is planned for.
+
+    A write's attempt is its first from the request on, though it claims only with its data.
+    """
+    is_write = record.plan is not None and record.plan.is_ingestion
+    return max(record.epoch, 1) if is_write else record.epoch
 
 
 def require_pending(view: View, record: InstantRecord, time: str) -> Instant:

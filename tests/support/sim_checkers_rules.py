@@ -1,0 +1,124 @@
+"""Rules of the protocol that keep its promises, each asked where a scenario puts it to the test.
+
+They are said here once more, in other words than the recipes' and the fold's: a guard that is
+taken out takes its words with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehand.core.journal_entries import Abort, Commit, Prepare, RollbackEnd, RolledBack, times_of
+from lakehand.protocol.journal import path_of
+from sim_actors import Act
+from sim_checkers_journal import history
+from sim_checkers_views import look
+
+if TYPE_CHECKING:
+    from lakehand.core.journal_entries import Body
+    from sim_checkers_journal import History
+    from sim_world import World
+
+
+def _was_appended(world: World, now: History) -> bool:
+    """Whether the last step appended the last entry: what a scenario begins with is not judged."""
+    event = world.last
+    return event is not None and event.call is not None and event.call.path == path_of(now.tail)
+
+
+class NewTimesAreLater:
+    """A time that we draw is later than every other of the table, ours and foreign ones."""
+
+    name = "a new time is later than all others"
+    state = 0
+
+    def after_step(self, world: World) -> str | None:
+        before = self.state
+        now = history(world, before)
+        self.state = now.number
+        if now.number == before or not _was_appended(world, now):
+            return None
+        last = now.entries[-1]
+        drawn = max(times_of(last.body))
+        known = [time for entry in now.entries[:-1] for time in times_of(entry.body)]
+        latest = max(known, default="")
+        latest = max(latest, look(world).timeline.latest_time or "")
+        if drawn and drawn <= latest:
+            return f"{last.writer} draws {drawn}, and there is {latest} already"
+        return None
+
+    def at_end(self, _world: World) -> str | None:
+        return None
+
+
+class OnlyTheLastClaimDecides:
+    """What says that an attempt prepared, committed or left nothing comes from the last claim."""
+
+    name = "only the last claim decides"
+    state = 0
+
+    def after_step(self, world: World) -> str | None:
+        before = self.state
+        now = history(world, before)
+        self.state = now.number
+        if now.number == before or not _was_appended(world, now):
+            return None
+        return self._decided_by_another(now, now.entries[-1].body)
+
+    def _decided_by_another(self, now: History, body: Body) -> str | None:
+        if not isinstance(body, Prepare | Commit | Abort | RolledBack):
+            return None
+        if isinstance(body, RolledBack) and body.end is RollbackEnd.NOTHING:
+            return None
+        writer, claims = now.entries[-1].writer, now.claims.get(body.time, ())
+        last = claims[-1] if claims else None
+        if last is not None and (last.owner, last.epoch) == (writer, body.epoch):
+            return None
+        kind, claim = type(body).__name__.lower(), "nobody's"
+        if last is not None:
+            claim = f"{last.owner}'s, epoch {last.epoch}"
+        return f"{writer} appends {kind} of {body.time} as epoch {body.epoch}; the claim is {claim}"
+
+    def at_end(self, _world: World) -> str | None:
+        return None
+
+
+class TheLiveAreLeftAlone:
+    """An attempt whose worker never stopped is neither rolled back nor taken over."""
+
+    name = "the live are left alone"
+
+    def __init__(self, *live: str) -> None:
+        self._live = live
+
+    def after_step(self, world: World) -> str | None:
+        for name in self._live:
+            outcome = world.results.get(name)
+            act = None if outcome is None else outcome.value
+            if isinstance(act, Act) and act.end == "Fenced":
+                return f"{name} was live all the time, and its work at {act.time} ended with Fenced"
+        return None
+
+    def at_end(self, _world: World) -> str | None:
+        return None
+
+
+class TheDeadHoldNobodyUp:
+    """Who is told that a plan is busy met a worker of its last claim."""
+
+    name = "the dead hold nobody up"
+
+    def __init__(self, *held_up: str) -> None:
+        self._held_up = held_up
+        """Actors beside whom no attempt lives."""
+
+    def after_step(self, world: World) -> str | None:
+        for name in self._held_up:
+            outcome = world.results.get(name)
+            act = None if outcome is None else outcome.value
+            if isinstance(act, Act) and act.end == "PlanBusy":
+                return f"{name} finds {act.time} busy, and only replaced attempts are there"
+        return None
+
+    def at_end(self, _world: World) -> str | None:
+        return None
