@@ -201,8 +201,8 @@ def _our_steps(spark: SparkSession, profile: str | None) -> dict[str, Callable[[
         _profiled(profile, operation, spark, lambda: getattr(writer, operation)(frame))
 
     def upsert(target: str, updates: Path) -> None:
-        frame = spark.read.parquet(str(updates))
         writer = Table.open(target).writer(spark)
+        frame = spark.read.parquet(str(updates))
         _profiled(profile, "upsert", spark, lambda: writer.upsert(frame))
 
     def read(work: Work) -> list[Any]:

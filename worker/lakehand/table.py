@@ -205,10 +205,8 @@ class Table:
         bench = self.workbench(lock=lock, settings=settings, strategy=parsed.strategy)
         engine: Engine = InlineEngine(max(parsed.parallelism.values(), default=1))
         if spark is not None:
-            from lakehand.engine import spark_imports
             from lakehand.engine.spark import SparkEngine
 
-            spark_imports.begin()
             engine = SparkEngine(spark, group=f"lakehand {self.config.name} {bench.worker}")
         progress = Progress(
             sys.stderr if parsed.progress else None,
@@ -229,10 +227,8 @@ class Table:
         """Return a reader whose queries give DataFrames, or Arrow tables without ``spark``."""
         if spark is None:
             return Reader(self.store, self.config, Scan.to_arrow)
-        from lakehand.engine import spark_imports
         from lakehand.read.spark_frames import SparkFrames
 
-        spark_imports.begin()
         return Reader(self.store, self.config, SparkFrames(spark, self.opened))
 
     def workbench(
