@@ -94,6 +94,16 @@ def test_a_writer_that_fails_discards_what_it_staged():
     assert not writer.closed
 
 
+def test_a_folder_of_staged_files_is_listed_as_on_a_disk():
+    """By it a sweep finds what a worker staged that never came to decide."""
+    for store in _both():
+        store.stage("x", area=".hoodie/.temp/1/.staging/1")
+        assert store.list(".hoodie/.temp").folders == (".hoodie/.temp/1",)
+        assert list(store.walk(".hoodie/.temp")) == []
+        store.discard_area(".hoodie/.temp/1/.staging")
+        assert store.list(".hoodie/.temp").folders == ()
+
+
 def test_two_worlds_with_the_same_facts_have_the_same_mark():
     one, other = World(lease_ms=1_000), World(lease_ms=1_000)
     one.put("a", b"1")

@@ -7,7 +7,7 @@ by entry and remember only its number, which is the same for equal journals.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakehand.core.instants import State
 from lakehand.core.journal import Fold
@@ -19,7 +19,7 @@ from lakehand.protocol import journal
 from sim_checkers_views import look
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sim_world import World
 
@@ -131,25 +131,46 @@ class JournalIsLegal:
         return self.after_step(world)
 
 
+class _Told(NamedTuple):
+    """What ``TimelineAgrees`` remembers: the history, and its tail when all had healed."""
+
+    number: int = 0
+    healed: int | None = None
+
+
 class TimelineAgrees:
-    """Once everything is published the timeline says what the journal decided."""
+    """Once everything is published the timeline says what the journal decided.
+
+    What a worker decided who woke up after all healers, and died over it, the next transaction
+    publishes: there is none here to ask.
+    """
 
     name = "the timeline agrees with the journal"
-    state = 0
+    state = _Told()
 
     def __init__(self, *healers: str) -> None:
         self._healers = healers
 
     def after_step(self, world: World) -> str | None:
-        self.state = history(world, self.state).number
+        now, healed = history(world, self.state.number), self.state.healed
+        if healed is None and self._all_healed(world):
+            healed = now.tail
+        self.state = _Told(now.number, healed)
         return None
 
+    def _all_healed(self, world: World) -> bool:
+        return all(one in world.results for one in self._healers)
+
     def at_end(self, world: World) -> str | None:
-        now = history(world, self.state)
-        if now.problem is not None or any(one not in world.results for one in self._healers):
+        self.after_step(world)
+        now, healed = history(world, self.state.number), self.state.healed
+        if now.problem is not None or not self._all_healed(world):
             return None
         shown = look(world).timeline
+        late = _decided_about(now.entries[healed:] if self._healers else ())
         for time, standing in sorted(now.standings.items()):
+            if time in late:
+                continue
             instant = shown.find(time)
             state = None if instant is None else instant.state
             is_archived = standing is Standing.COMMITTED and time < (shown.start or "")
@@ -157,6 +178,11 @@ class TimelineAgrees:
                 said = "nothing" if state is None else state.value
                 return f"{time} is {standing.value} by the journal, the timeline shows {said}"
         return None
+
+
+def _decided_about(entries: Sequence[Entry]) -> set[str]:
+    decisions = [one.body for one in entries if not isinstance(one.body, Checkpoint)]
+    return {time for body in decisions for time, _ in moves_of(body)}
 
 
 _PENDING = frozenset({State.REQUESTED, State.INFLIGHT})

@@ -39,12 +39,15 @@ def _head(world: World, _: str, call: Call) -> object:
     return ObjectInfo(call.path, len(found.content), found.modified_ms)
 
 
-def shape_listing(method: str, folder: str, infos: tuple[ObjectInfo, ...]) -> object:
-    """Turn everything below ``folder`` into the reply of ``list``, ``names`` or ``walk``."""
+def shape_listing(world: World, method: str, folder: str, infos: tuple[ObjectInfo, ...]) -> object:
+    """Turn everything below ``folder`` into the reply of ``list``, ``names`` or ``walk``.
+
+    Folders of staged files are there, as on a disk.
+    """
     if method == "walk":
         return infos
     prefix = paths.below(folder)
-    objects, folders = [], set()
+    objects, folders = [], paths.folders_in(folder, world.staged)
     for info in infos:
         name, slash, _ = info.path[len(prefix) :].partition("/")
         if slash:
@@ -56,12 +59,12 @@ def shape_listing(method: str, folder: str, infos: tuple[ObjectInfo, ...]) -> ob
 
 
 def _listing(world: World, _: str, call: Call) -> object:
-    return shape_listing(call.method, call.path, world.infos(call.path))
+    return shape_listing(world, call.method, call.path, world.infos(call.path))
 
 
 def _list_end(world: World, _: str, call: Call) -> object:
     method, _seen = call.args
-    return shape_listing(method, call.path, world.infos(call.path))
+    return shape_listing(world, method, call.path, world.infos(call.path))
 
 
 def begin_listing(world: World, call: Call) -> Begun:
@@ -89,7 +92,7 @@ def torn_listing(world: World, call: Call, *, first: str, count: int) -> object:
         for path in sorted(before.keys() | after.keys())
         if (info := chosen.get(path, after).get(path)) is not None
     ]
-    return shape_listing(method, call.path, tuple(mixed))
+    return shape_listing(world, method, call.path, tuple(mixed))
 
 
 def _put(world: World, _: str, call: Call) -> None:

@@ -94,10 +94,11 @@ class MemoryStore:
         return None if found is None else _info(path, found)
 
     def list(self, folder: str) -> Listing:
-        """Return the direct children."""
+        """Return the direct children; folders of staged files are there, as on a disk."""
         prefix = paths.below(paths.checked_folder(folder))
         objects: list[ObjectInfo] = []
-        folders: set[str] = set()
+        with self._lock:
+            folders = paths.folders_in(folder, self._staged)
         for info in self.walk(folder):
             name, slash, _ = info.path[len(prefix) :].partition("/")
             if slash:

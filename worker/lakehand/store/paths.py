@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from lakehand.errors import Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lakehand.ports import Listing
 
 PRIVATE_FOLDER = ".hoodie/.lakehand/.put"
@@ -53,6 +55,13 @@ def names_of(listing: Listing, folder: str) -> tuple[str, ...]:
     """Return the names, without folder, of the objects of a listing of ``folder``."""
     before_name = len(below(folder))
     return tuple(info.path[before_name:] for info in listing.objects)
+
+
+def folders_in(folder: str, found: Iterable[str]) -> set[str]:
+    """Return the direct folders of ``folder`` that lead to some of the paths ``found``."""
+    prefix = below(folder)
+    names = (path[len(prefix) :].partition("/") for path in found if path.startswith(prefix))
+    return {prefix + name for name, slash, _ in names if slash}
 
 
 def side_file(path: str) -> str:
