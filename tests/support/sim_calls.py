@@ -78,8 +78,8 @@ EFFECTS = WRITES | LOCKING
 WAITS = frozenset({"sleep", "due", "join"})
 LOCAL = frozenset({"monotonic", "left_s"})
 """Answered at once, without a scheduling point: they touch nothing that others can see."""
-COMMUTING = frozenset({"now", "stage"})
-"""Nobody else's call can change what these do (time steps aside), so nobody is preempted there."""
+COMMUTING = frozenset({"now"})
+"""Nobody else sees these or changes what they do (time steps aside): nobody is preempted there."""
 
 OK = "ok"
 CRASH = "crash"
