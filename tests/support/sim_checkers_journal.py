@@ -19,7 +19,7 @@ from lakehand.protocol import journal
 from sim_checkers_views import look
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sim_world import World
 
@@ -132,17 +132,19 @@ class JournalIsLegal:
 
 
 class _Told(NamedTuple):
-    """What ``TimelineAgrees`` remembers: the history, and its tail when all had healed."""
+    """What ``TimelineAgrees`` remembers."""
 
     number: int = 0
+    """The history."""
     healed: int | None = None
+    """Its tail when a healer last opened a transaction."""
 
 
 class TimelineAgrees:
     """Once everything is published the timeline says what the journal decided.
 
-    What a worker decided who woke up after all healers, and died over it, the next transaction
-    publishes: there is none here to ask.
+    What a worker decides, and dies over, after the last transaction of all healers, is published
+    by the next transaction, or ended: here there is none.
     """
 
     name = "the timeline agrees with the journal"
@@ -152,22 +154,20 @@ class TimelineAgrees:
         self._healers = healers
 
     def after_step(self, world: World) -> str | None:
-        now, healed = history(world, self.state.number), self.state.healed
-        if healed is None and self._all_healed(world):
-            healed = now.tail
+        now, healed, event = history(world, self.state.number), self.state.healed, world.last
+        if event is not None and event.call is not None and event.call.method == "acquire":
+            who = event.step.who.partition("/")[0]
+            healed = now.tail if who in self._healers else healed
         self.state = _Told(now.number, healed)
         return None
 
-    def _all_healed(self, world: World) -> bool:
-        return all(one in world.results for one in self._healers)
-
     def at_end(self, world: World) -> str | None:
-        self.after_step(world)
         now, healed = history(world, self.state.number), self.state.healed
-        if now.problem is not None or not self._all_healed(world):
+        if now.problem is not None or any(one not in world.results for one in self._healers):
             return None
         shown = look(world).timeline
-        late = _decided_about(now.entries[healed:] if self._healers else ())
+        after = () if healed is None else now.entries[healed:]
+        late = _decided_about(one for one in after if one.writer not in self._healers)
         for time, standing in sorted(now.standings.items()):
             if time in late:
                 continue
@@ -180,7 +180,7 @@ class TimelineAgrees:
         return None
 
 
-def _decided_about(entries: Sequence[Entry]) -> set[str]:
+def _decided_about(entries: Iterable[Entry]) -> set[str]:
     decisions = [one.body for one in entries if not isinstance(one.body, Checkpoint)]
     return {time for body in decisions for time, _ in moves_of(body)}
 

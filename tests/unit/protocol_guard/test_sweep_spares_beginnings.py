@@ -6,11 +6,14 @@ import pytest
 
 from kernel_tables import Kernel, compaction_request, ingest
 from lakehand.core.instants import Action
+from lakehand.core.journal_moves import Standing
 from lakehand.protocol import planning, writing
 from lakehand.protocol.failed_writes import sweep
 from lakehand.protocol.planning import PlanRequest
-from lakehand.protocol.transaction import load_view
+from lakehand.protocol.transaction import load_view, transaction
 from lakehand.store.open import open_store
+
+IMPATIENT = {"heartbeat_interval_s": 0.0, "heartbeat_misses": 1}
 
 
 @pytest.fixture
@@ -54,6 +57,27 @@ def test_what_a_worker_staged_and_never_decided_is_swept_in_time(kernel):
     with pytest.raises(SystemExit):
         schedule(worker)
     assert kernel.store.list(".hoodie/.temp").folders
-    impatient = kernel.worker("cleaner", heartbeat_interval_s=0.001, heartbeat_misses=1)
+    impatient = kernel.worker("cleaner", **IMPATIENT)
     assert len(sweep(impatient)) == 1
     assert not kernel.store.list(".hoodie/.temp").folders
+
+
+def test_a_plan_decided_when_its_stage_was_swept_is_over_at_the_next_transaction(kernel):
+    worker, impatient = kernel.worker("sleeps"), kernel.worker("cleaner", **IMPATIENT)
+    append = worker.journal.append
+
+    def wake_up_late_and_die(*args, **named):
+        assert len(sweep(impatient)) == 1
+        append(*args, **named)
+        raise SystemExit
+
+    worker.journal.append = wake_up_late_and_die
+    with pytest.raises(SystemExit):
+        schedule(worker)
+    bench = kernel.worker("next")
+    (decided,) = load_view(bench).fold.instants.values()
+    assert decided.standing is Standing.REQUESTED
+    with transaction(bench) as tx:
+        assert not tx.view.timeline.pending
+        (decided,) = tx.view.fold.instants.values()
+        assert decided.standing is Standing.SUPERSEDED
