@@ -8,7 +8,8 @@ All peers start from the same Parquet files, write zstd, and take turns, step by
 fresh`` (the default) every step runs in a process of its own, as a scheduled job does: what Spark
 needs to get going counts for both, the start of its session for neither. With ``warm`` a peer's
 steps share one process, which has rehearsed them all on a hundredth of the rows, as in a job that
-streams. Memory is the largest sum of resident memory over driver, JVM and Python workers.
+streams. Memory is the largest sum of resident memory over driver, JVM and Python workers; a page
+that several share counts once.
 
 *handover* is Spark alone, which hands the same DataFrame to Python, where nothing is done with it:
 whatever writes a DataFrame from Python cannot be faster.

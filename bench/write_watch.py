@@ -2,8 +2,8 @@
 
 The child says on a pipe, as JSON lines, which step it begins and what came out. Meanwhile the tree
 below it (driver, JVM, Python workers) is sampled from ``/proc``: the largest sum of resident
-memory, and the processor time used, both per step. Pages that forked workers share are counted
-once for each of them, so the sum is rather too high than too low.
+memory, and the processor time used, both per step. A page that several processes share counts
+once, in equal parts (proportional set size).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 CHILD = Path(__file__).with_name("write_child.py")
 SAMPLE_S = 0.1
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -59,7 +58,7 @@ class _Watch:
 def usage(root: int) -> tuple[int, float]:
     """Return the resident bytes and the processor seconds of a process and all below it."""
     parents: dict[int, int] = {}
-    used: dict[int, tuple[int, int, int]] = {}
+    used: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
@@ -69,24 +68,17 @@ def usage(root: int) -> tuple[int, float]:
             continue
         fields = text[text.rindex(")") + 2 :].split()
         parents[int(name)] = int(fields[1])
-        ticks = sum(map(int, fields[11:15]))
-        used[int(name)] = (int(fields[21]) * _PAGE, ticks, int(fields[20]))
-    memory = ticks = 0
-    for pid, (own_memory, own_ticks, space) in used.items():
-        if _is_below(pid, root, parents):
-            ticks += own_ticks
-            above = parents[pid]
-            if above not in used or used[above][2] != space or not _is_java(above):
-                memory += own_memory
-    return memory, ticks / _TICKS
+        used[int(name)] = sum(map(int, fields[11:15]))
+    below = [pid for pid in used if _is_below(pid, root, parents)]
+    return sum(map(_resident, below)), sum(used[pid] for pid in below) / _TICKS
 
 
-def _is_java(pid: int) -> bool:
-    """A JVM that starts a program shares its memory with it for a moment: not to count twice."""
+def _resident(pid: int) -> int:
     try:
-        return os.readlink(f"/proc/{pid}/exe").endswith("/java")
+        lines = Path("/proc", str(pid), "smaps_rollup").read_text().splitlines()
     except OSError:
-        return False
+        return 0  # it has ended
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
 
 
 def _is_below(pid: int, root: int, parents: Mapping[int, int]) -> bool:
