@@ -12,12 +12,14 @@ from sim_scenarios_guards_foreign import CASTS as FOREIGN
 from sim_scenarios_guards_foreign import SLEEPY
 
 MISSED = {
+    ".cancel is promoted, not put": "a cancellation that is over stays over",
     "a heartbeat of a replaced epoch says nothing": "the dead hold nobody up",
     "a rollback ends empty when its target went on": "all is well in the end",
     "a rollback is for the write that is only requested": "all is well in the end",
     "a write that was rolled back does not go on": "an instant ends once",
     "clean looks again under the lock": "a removable plan gets its chance",
     "epoch in abort": "only the last claim decides",
+    "one-shot promotion": "what was promoted is staged no more",
     "reload after the lock": "a new time is later than all others",
     "the first beat is conditional": "the live are left alone",
     "the lease must have some time left": "a new time is later than all others",

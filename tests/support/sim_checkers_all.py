@@ -10,6 +10,7 @@ from sim_checkers_files import NamedFilesExist, NoStrayFiles, OnlyOlderAttemptsF
 from sim_checkers_instants import EndsOnce
 from sim_checkers_journal import JournalIsLegal, TimelineAgrees
 from sim_checkers_progress import AllIsWell, OneAttemptAtATime
+from sim_checkers_rules import PromotionIsOneShot
 from sim_checkers_snapshot import SnapshotIsRight
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def all_checkers(
 
     found: list[Callable[[], Checker]] = [
         JournalIsLegal,
+        PromotionIsOneShot,
         EndsOnce,
         NamedFilesExist,
         partial(OnlyOlderAttemptsFall, *_and_successors(foreign)),

@@ -6,9 +6,10 @@ taken out takes its words with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakehand.core.journal_entries import Abort, Commit, Prepare, RollbackEnd, RolledBack, times_of
+from lakehand.ports import PromoteOutcome
 from lakehand.protocol.journal import path_of
 from sim_actors import Act
 from sim_checkers_journal import history
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from lakehand.core.journal_entries import Body
     from sim_checkers_journal import History
     from sim_world import World
+
+CANCEL_FOLDER: Final = ".hoodie/.cancel/"
 
 
 def _was_appended(world: World, now: History) -> bool:
@@ -119,6 +122,52 @@ class TheDeadHoldNobodyUp:
             if isinstance(act, Act) and act.end == "PlanBusy":
                 return f"{name} finds {act.time} busy, and only replaced attempts are there"
         return None
+
+    def at_end(self, _world: World) -> str | None:
+        return None
+
+
+class _Requests(NamedTuple):
+    """Requests for a cancellation: those that are there, and those that were removed."""
+
+    there: frozenset[str] = frozenset()
+    over: frozenset[str] = frozenset()
+
+
+class CancellationsStayOver:
+    """The request for a cancellation that was carried out does not come back."""
+
+    name = "a cancellation that is over stays over"
+    state = _Requests()
+
+    def after_step(self, world: World) -> str | None:
+        event = world.last
+        if event is None or event.call is None or not event.call.path.startswith(CANCEL_FOLDER):
+            return None
+        there = frozenset(path for path in world.objects if path.startswith(CANCEL_FOLDER))
+        back = sorted((there - self.state.there) & self.state.over)
+        self.state = _Requests(there, self.state.over | (self.state.there - there))
+        return f"{back[0]} was removed, and came back" if back else None
+
+    def at_end(self, _world: World) -> str | None:
+        return None
+
+
+class PromotionIsOneShot:
+    """What was promoted is staged no more: who sleeps over its promotion cannot bring it back."""
+
+    name = "what was promoted is staged no more"
+    state = 0
+
+    def after_step(self, world: World) -> str | None:
+        event = world.last
+        if event is None or event.call is None or event.call.method != "promote":
+            return None
+        place = event.call.args[0]
+        is_left = event.reply is PromoteOutcome.WRITTEN and place in world.staged
+        return (
+            f"{event.call.path} was promoted, and is still staged at {place}" if is_left else None
+        )
 
     def at_end(self, _world: World) -> str | None:
         return None

@@ -11,6 +11,7 @@ from sim_actors import aborter, canceller, clean, executor, ingester
 from sim_actors_beginnings import HOUR_MS, Beginning, Maker
 from sim_calls import FaultBudget
 from sim_checkers_all import HEALERS, all_checkers
+from sim_checkers_rules import CancellationsStayOver
 from sim_registry import scenario
 from sim_scenario import Scenario
 from sim_scenarios_rfc79_kept import goes_on, inflight, requested, tried_before
@@ -109,7 +110,7 @@ def cast(name: str, faults: FaultBudget, *, suffix: str = "") -> Scenario:
         title="A cancellable plan ends committed or aborted, whoever meets on the way.",
         actors=actors,
         build=begun.build,
-        checkers=all_checkers(begun, faults, ingesters=("i",)),
+        checkers=[*all_checkers(begun, faults, ingesters=("i",)), CancellationsStayOver],
         faults=faults,
         healers=HEALERS,
         successors=begun is not INFLIGHT,

@@ -231,9 +231,7 @@ def _():
     yield answering(traces, "foreign_ends", ())
 
 
-@guard(
-    "one-shot promotion", "takeover while the zombie promotes deep", "java archives, we write deep"
-)
+@guard("one-shot promotion", "takeover while the zombie promotes deep")
 def _():
     def link(world, _process, call):
         found = world.staged.get(call.args[0])
@@ -247,7 +245,7 @@ def _():
     yield patch.dict(sim_effects._DO, {"promote": link})
 
 
-@guard(".cancel is promoted, not put", "cancel, retry, abort deep", "decision: cancel deep")
+@guard(".cancel is promoted, not put", "cancel, retry, abort deep")
 def _():
     publish = publishing.publish
 
