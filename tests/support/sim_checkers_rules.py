@@ -86,45 +86,43 @@ class OnlyTheLastClaimDecides:
         return None
 
 
-class TheLiveAreLeftAlone:
+class _NoneEndsSo:
+    """None of these actors is answered like that."""
+
+    end: str
+    says: str
+
+    def __init__(self, *actors: str) -> None:
+        self._actors = actors
+
+    def after_step(self, world: World) -> str | None:
+        for name in self._actors:
+            outcome = world.results.get(name)
+            act = None if outcome is None else outcome.value
+            if isinstance(act, Act) and act.end == self.end:
+                return self.says.format(name=name, time=act.time)
+        return None
+
+    def at_end(self, _world: World) -> str | None:
+        return None
+
+
+class TheLiveAreLeftAlone(_NoneEndsSo):
     """An attempt whose worker never stopped is neither rolled back nor taken over."""
 
     name = "the live are left alone"
-
-    def __init__(self, *live: str) -> None:
-        self._live = live
-
-    def after_step(self, world: World) -> str | None:
-        for name in self._live:
-            outcome = world.results.get(name)
-            act = None if outcome is None else outcome.value
-            if isinstance(act, Act) and act.end == "Fenced":
-                return f"{name} was live all the time, and its work at {act.time} ended with Fenced"
-        return None
-
-    def at_end(self, _world: World) -> str | None:
-        return None
+    state = 0
+    end = "Fenced"
+    says = "{name} was live all the time, and its work at {time} ended with Fenced"
 
 
-class TheDeadHoldNobodyUp:
-    """Who is told that a plan is busy met a worker of its last claim."""
+class TheDeadHoldNobodyUp(_NoneEndsSo):
+    """Who is told that a plan is busy met a worker of its last claim; beside these none lives."""
 
     name = "the dead hold nobody up"
-
-    def __init__(self, *held_up: str) -> None:
-        self._held_up = held_up
-        """Actors beside whom no attempt lives."""
-
-    def after_step(self, world: World) -> str | None:
-        for name in self._held_up:
-            outcome = world.results.get(name)
-            act = None if outcome is None else outcome.value
-            if isinstance(act, Act) and act.end == "PlanBusy":
-                return f"{name} finds {act.time} busy, and only replaced attempts are there"
-        return None
-
-    def at_end(self, _world: World) -> str | None:
-        return None
+    state = 0
+    end = "PlanBusy"
+    says = "{name} finds {time} busy, and only replaced attempts are there"
 
 
 class _Requests(NamedTuple):
