@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHILD = Path(__file__).with_name("write_child.py")
-SAMPLE_S = 0.1
+SAMPLE_S = 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
