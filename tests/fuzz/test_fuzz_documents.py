@@ -138,7 +138,8 @@ def deflated(content: bytes) -> bytes:
     schema = fastavro.reader(io.BytesIO(content)).writer_schema
     schema["fields"] = [*schema["fields"], {"name": "later", "type": ["null", "bytes"]}]
     target = io.BytesIO()
-    fastavro.writer(target, schema, [record | {"later": b"x"}], codec="deflate")
+    rows = [record | {"later": b"x"}]
+    fastavro.writer(target, schema, rows, codec="deflate", sync_marker=b"the same marker.")
     return target.getvalue()
 
 

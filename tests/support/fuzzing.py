@@ -2,12 +2,16 @@
 
 A parser survives when every mutated input either parses or raises a ``LakehandError`` within
 the time and memory limits. The child runs apart, so that a crash, a hang or an allocation of
-gigabytes is a finding and not the end of the test run. Run this file's ``main`` by hand with a
-seed to repeat a run.
+gigabytes is a finding and not the end of the test run.
+
+By default a run tries ``FUZZ_CASES`` inputs, the same ones on every machine, so that it is green
+or red for everybody. ``FUZZ_SECONDS`` looks further: as many inputs as fit into that time, of a
+seed drawn for the run. A failure names its seed; with it in ``FUZZ_SEED`` the run repeats.
 """
 
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import random
@@ -18,9 +22,12 @@ import sys
 import time
 from pathlib import Path
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "2"))
-SEED = int(os.environ.get("FUZZ_SEED", "1"))
+CASES = int(os.environ.get("FUZZ_CASES", "1000"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
+SEED = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(1 << 32) if SECONDS else 1))
 CASE_SECONDS = 5
+"""Of processor time, so that a busy machine fails no input."""
+STALLED_SECONDS = 3600
 MEMORY_BYTES = 3 << 30
 INTERESTING = [0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000]
 INTERESTING += [0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF]
@@ -31,12 +38,14 @@ def assert_survives(target: str, corpus: list[bytes], tmp_path: Path) -> int:
     assert corpus, "a fuzz run needs at least one valid input"
     for number, content in enumerate(corpus):
         (tmp_path / f"{number:03d}.seed").write_bytes(content)
-    command = [sys.executable, __file__, target, str(tmp_path), str(SECONDS), str(SEED)]
-    limit = SECONDS + 60
+    budget = [str(CASES), str(SECONDS), str(SEED)]
+    command = [sys.executable, __file__, target, str(tmp_path), *budget]
+    limit = SECONDS + STALLED_SECONDS
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     case = tmp_path / "case.bin"
     kept = f"; the input is {case}" if case.exists() else ""
-    assert done.returncode == 0, f"{target} failed on a mutated input{kept}\n{done.stderr[-4000:]}"
+    problem = f"{target} failed on a mutated input of seed {SEED}{kept}"
+    assert done.returncode == 0, f"{problem}\n{done.stderr[-4000:]}"
     tried = int(json.loads(done.stdout.splitlines()[-1])["tried"])
     assert tried > 0, "no case was tried within the time"
     return tried
@@ -99,7 +108,7 @@ def _splice(random_, data, corpus):
 _MUTATIONS = [_flip_bit, _set_byte, _set_integer, _truncate, _cut, _insert, _repeat, _splice]
 
 
-def main(target: str, folder: str, seconds: str, seed: str) -> None:
+def main(target: str, folder: str, cases: str, seconds: str, seed: str) -> None:
     """Run in the child: mutate, parse, and die loudly on anything that is not a typed error."""
     from lakehand.errors import LakehandError
 
@@ -109,21 +118,28 @@ def main(target: str, folder: str, seconds: str, seed: str) -> None:
     for content in corpus:
         parse(content)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.signal(signal.SIGALRM, _too_slow)
-    random_ = random.Random(int(seed))
+    signal.signal(signal.SIGPROF, _too_slow)
     case_file = Path(folder) / "case.bin"
-    deadline = time.monotonic() + float(seconds)
     tried = 0
-    while time.monotonic() < deadline:
-        case = mutate(random_, corpus)
+    for case in _cases(corpus, int(cases), float(seconds), random.Random(int(seed))):
         case_file.write_bytes(case)
-        signal.alarm(CASE_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, CASE_SECONDS)
         with contextlib.suppress(LakehandError):
             parse(case)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         tried += 1
     case_file.unlink(missing_ok=True)
     print(json.dumps({"tried": tried}))
+
+
+def _cases(corpus, cases, seconds, random_):
+    """Yield so many broken inputs or, if ``seconds`` is not 0, as many as fit into that time."""
+    deadline = time.monotonic() + seconds
+    numbers = itertools.count() if seconds else range(cases)
+    for _ in numbers:
+        if seconds and time.monotonic() >= deadline:
+            return
+        yield mutate(random_, corpus)
 
 
 def _too_slow(_signal, _frame):

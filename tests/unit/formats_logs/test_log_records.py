@@ -8,6 +8,7 @@ import pytest
 
 from lakehand.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from lakehand.formats import avro_schema, log_records
+from lakehand.formats.base_file import BaseFileOptions
 from lakehand.formats.log_file import BlockType, HeaderKey, LogLimits, encode_block, read_blocks
 from lakehand.formats.log_records import (
     encode_avro_data,
@@ -156,6 +157,18 @@ def test_the_place_of_an_error_is_that_of_the_byte_in_the_file():
     with pytest.raises(Corrupt, match="not UTF-8") as caught:
         list(read_data(_only(bytes(content)), batch_rows=30))
     assert caught.value.offset == at
+
+
+@pytest.mark.parametrize("text", ["a row", "a longer row of text"])
+def test_text_of_a_parquet_block_that_is_not_utf8_is_found_where_it_is_read(text):
+    schema = avro_schema.from_arrow(pa.schema([("x", pa.string())]), table_name="t")
+    rows = pa.RecordBatch.from_pydict({"x": [text]})
+    plain = BaseFileOptions(bloom=None, codec="none")
+    content = encode_parquet_data([rows], instant="001", schema=schema, options=plain)
+    broken = content.replace(text.encode(), b"\xff" * len(text))
+    with pytest.raises(Corrupt, match="UTF8") as caught:
+        list(read_data(_only(broken)))
+    assert caught.value.where == "f.log, the block at byte 0"
 
 
 def test_a_data_block_needs_a_schema():

@@ -104,10 +104,9 @@ def read_footer(source: pa.NativeFile | bytes, *, where: str) -> BaseFileFooter:
     text = entries.get(_BLOOM, entries.get(_BLOOM_OF_OLD))
     metadata = parquet.metadata
     try:
-        arrow_schema = parquet.schema_arrow
         row_groups = tuple(_row_group(metadata, n) for n in range(metadata.num_row_groups))
     except BROKEN_PARQUET as error:
-        raise Corrupt(f"no sound Parquet schema: {error}", where=where) from error
+        raise Corrupt(f"no sound row groups: {error}", where=where) from error
     if metadata.num_rows < 0 or sum(group.rows for group in row_groups) != metadata.num_rows:
         raise Corrupt("the row groups do not add up to the rows", where=where)
     return BaseFileFooter(
@@ -118,7 +117,7 @@ def read_footer(source: pa.NativeFile | bytes, *, where: str) -> BaseFileFooter:
         avro_schema=_text(entries, _AVRO_SCHEMA, where=where),
         rows=metadata.num_rows,
         row_groups=row_groups,
-        arrow_schema=arrow_schema,
+        arrow_schema=parquet.schema_arrow,
         parquet=metadata,
         where=where,
     )

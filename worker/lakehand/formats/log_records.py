@@ -22,7 +22,7 @@ from lakehand.formats.avro_columns import MAX_CELLS, Records, decode
 from lakehand.formats.avro_encoding import encode_framed
 from lakehand.formats.base_file import BaseFileOptions, BaseFileWriter
 from lakehand.formats.log_file import BlockType, HeaderKey, LogBlock, encode_block
-from lakehand.formats.untrusted_parquet import BROKEN_PARQUET, open_parquet
+from lakehand.formats.untrusted_parquet import open_parquet, sound_batches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -262,10 +262,6 @@ def _read_parquet(
 ) -> Iterator[pa.RecordBatch]:
     place = f"{block.where}, the block at byte {block.offset}"
     file = open_parquet(pa.BufferReader(block.read()), where=place)
-    try:
-        names = file.schema_arrow.names
-        wanted = [name for name in names if columns is None or name in columns]
-        for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
-            yield batch.replace_schema_metadata(None)
-    except BROKEN_PARQUET as error:
-        raise block.corrupt(f"not a sound Parquet file: {error}") from error
+    wanted = [name for name in file.schema_arrow.names if columns is None or name in columns]
+    for batch in sound_batches(file, where=place, rows=batch_rows, columns=wanted):
+        yield batch.replace_schema_metadata(None)

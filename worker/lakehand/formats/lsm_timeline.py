@@ -21,7 +21,7 @@ from lakehand.core.instants import Action
 from lakehand.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from lakehand.formats import avro_documents
 from lakehand.formats.base_file import BaseFileOptions, BaseFileWriter
-from lakehand.formats.untrusted_parquet import BROKEN_PARQUET, open_parquet
+from lakehand.formats.untrusted_parquet import open_parquet, sound_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -186,16 +186,8 @@ def read_entries(
     parquet = open_parquet(file, where=where, buffer_size=_BUFFER)
     columns = [*_HEAD_COLUMNS, *_CONTENT_COLUMNS] if contents else _HEAD_COLUMNS
     _require_shape(parquet, columns, where=where)
-    batches = parquet.iter_batches(_BATCH_ENTRIES, columns=columns, use_threads=False)
-    while True:
-        try:
-            batch = next(batches, None)
-            if batch is None:
-                return
-            batch.validate(full=True)
-            heads = batch.select(_HEAD_COLUMNS).to_pylist()
-        except BROKEN_PARQUET as error:
-            raise Corrupt(f"broken Parquet data: {error}", where=where) from error
+    for batch in sound_batches(parquet, where=where, rows=_BATCH_ENTRIES, columns=columns):
+        heads = batch.select(_HEAD_COLUMNS).to_pylist()
         for row, head in enumerate(heads):
             entry = _entry(head, batch if contents else None, row, where=where)
             if (first is None or entry.time >= first) and (last is None or entry.time <= last):
@@ -204,12 +196,8 @@ def read_entries(
 
 def _require_shape(parquet: pq.ParquetFile, columns: list[str], *, where: str) -> None:
     """Check that the file is one of history, and not larger than history gets."""
-    try:
-        schema = parquet.schema_arrow
-    except BROKEN_PARQUET as error:
-        raise Corrupt(f"no sound Parquet schema: {error}", where=where) from error
     for name in columns:
-        found = [field for field in schema if field.name == name]
+        found = [field for field in parquet.schema_arrow if field.name == name]
         if len(found) != 1 or found[0].type != _SCHEMA.field(name).type:
             raise Corrupt(f"column {name!r} is missing or of another type", where=where)
     if not 0 <= parquet.metadata.num_rows <= _MOST_ENTRIES:

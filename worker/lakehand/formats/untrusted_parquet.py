@@ -1,15 +1,20 @@
-"""Opens Parquet files whose bytes nobody vouches for.
+"""Opens and reads Parquet files whose bytes nobody vouches for.
 
-PyArrow checks what it decodes; what is added here are limits that hold before it allocates, and
-one kind of error for everything that it may raise.
+What is added to PyArrow are limits that hold before it allocates, a look at the values that it
+decoded without one, and one kind of error for everything that it may raise.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehand.errors import Corrupt, LimitExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAGIC = b"PAR1"
 _MOST_FOOTER = 256 << 20
@@ -21,22 +26,45 @@ BROKEN_PARQUET = (pa.ArrowException, OSError, ValueError, MemoryError, OverflowE
 
 
 def open_parquet(file: pa.NativeFile, *, where: str, buffer_size: int = 0) -> pq.ParquetFile:
-    """Open a Parquet file whose bytes nobody vouches for.
+    """Open a Parquet file whose bytes nobody vouches for; its Arrow schema is sound.
 
     ``buffer_size`` > 0 reads pages as a stream through a buffer of that size instead of loading
     whole column chunks.
     """
     _require_footer(file, where=where)
     try:
-        return pq.ParquetFile(
+        parquet = pq.ParquetFile(
             file,
             buffer_size=buffer_size,
             pre_buffer=False,
             thrift_string_size_limit=_MOST_STRING,
             thrift_container_size_limit=_MOST_ITEMS,
         )
+        _ = parquet.schema_arrow
     except BROKEN_PARQUET as error:
         raise Corrupt(f"not a sound Parquet file: {error}", where=where) from error
+    return parquet
+
+
+def sound_batches(
+    parquet: pq.ParquetFile,
+    *,
+    where: str,
+    rows: int,
+    columns: list[str],
+    row_groups: list[int] | None = None,
+    use_threads: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of the row groups (all of them by default), ``rows`` rows at a time."""
+    try:
+        for batch in parquet.iter_batches(
+            rows, row_groups=row_groups, columns=columns, use_threads=use_threads
+        ):
+            # Text that is not UTF-8 would fail much later, and far from its file.
+            batch.validate(full=True)
+            yield batch
+    except BROKEN_PARQUET as error:
+        raise Corrupt(f"broken Parquet data: {error}", where=where) from error
 
 
 def _require_footer(file: pa.NativeFile, *, where: str) -> None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakehand.errors import Corrupt
-from lakehand.formats.untrusted_parquet import BROKEN_PARQUET, open_parquet
+from lakehand.formats.untrusted_parquet import open_parquet, sound_batches
 from lakehand.read.alignment import align
 from lakehand.read.row_groups import matching_row_groups
 
@@ -39,17 +38,14 @@ def read_base(
             rows = sum(parquet.metadata.row_group(group).num_rows for group in groups)
             yield from _only_nulls(schema, rows, batch_rows)
             return
-        batches = parquet.iter_batches(batch_rows, row_groups=groups, columns=columns)
-        while True:
-            try:
-                batch = next(batches, None)
-                if batch is not None:
-                    # Text that is not UTF-8 would fail much later, and far from its file.
-                    batch.validate(full=True)
-            except BROKEN_PARQUET as error:
-                raise Corrupt(f"broken Parquet data: {error}", where=path) from error
-            if batch is None:
-                return
+        for batch in sound_batches(
+            parquet,
+            where=path,
+            rows=batch_rows,
+            columns=columns,
+            row_groups=groups,
+            use_threads=True,
+        ):
             yield align(batch, schema, where=path)
 
 

@@ -27,7 +27,8 @@ import pyarrow.parquet as pq
 from lakehand.core.merge_rules import MergeMode, MergeRule
 from lakehand.errors import Corrupt, Unsupported
 from lakehand.formats.base_file import read_footer
-from lakehand.formats.untrusted_parquet import BROKEN_PARQUET
+from lakehand.formats.untrusted_parquet import sound_batches
+from lakehand.read.alignment import align
 from lakehand.read.columns import row_numbers
 from lakehand.read.data_path import data_path
 from lakehand.read.filters import Operator, Predicate
@@ -171,15 +172,12 @@ def _base_keys(file: pa.NativeFile, footer: BaseFileFooter, asked: Keys) -> Iter
     where = footer.where
     if RECORD_KEY not in footer.arrow_schema.names:
         raise Corrupt(f"a base file without the column {RECORD_KEY}", where=where)
-    try:
-        parquet = pq.ParquetFile(file, metadata=footer.parquet, pre_buffer=False)
-        groups = matching_row_groups(parquet, key_predicates(asked), _KEY_SCHEMA)
-        for batch in parquet.iter_batches(
-            _BATCH_ROWS, row_groups=groups, columns=[RECORD_KEY], use_threads=False
-        ):
-            yield batch.column(0).cast(pa.string())
-    except BROKEN_PARQUET as error:
-        raise Corrupt(f"broken Parquet data: {error}", where=where) from error
+    parquet = pq.ParquetFile(file, metadata=footer.parquet, pre_buffer=False)
+    groups = matching_row_groups(parquet, key_predicates(asked), _KEY_SCHEMA)
+    for batch in sound_batches(
+        parquet, where=where, rows=_BATCH_ROWS, columns=[RECORD_KEY], row_groups=groups
+    ):
+        yield align(batch, _KEY_SCHEMA, where=where).column(0)
 
 
 def key_predicates(asked: Keys) -> list[Predicate]:
