@@ -154,12 +154,19 @@ def test_types_that_hudi_does_not_have_are_refused_by_name(kind):
         BaseFileWriter(io.BytesIO(), pa.schema([("when", kind)]))
 
 
-def test_repeating_meta_columns_and_chosen_ones_get_dictionaries():
-    content = write([batch(["a", "b"])], dictionary_columns=("v",))
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (None, {*META, "v"}),
+        ((), {META[0], META[3], META[4]}),
+        (("v",), {META[0], META[3], META[4], "v"}),
+    ],
+)
+def test_all_columns_get_dictionaries_or_those_chosen_and_those_that_repeat(chosen, expected):
+    content = write([batch(["a", "b"])], dictionary_columns=chosen)
     group = pq.read_metadata(io.BytesIO(content)).row_group(0)
     columns = [group.column(n) for n in range(group.num_columns)]
-    with_dictionary = {c.path_in_schema for c in columns if c.has_dictionary_page}
-    assert with_dictionary == {META[0], META[3], META[4], "v"}
+    assert {c.path_in_schema for c in columns if c.has_dictionary_page} == expected
     assert {c.compression for c in columns} == {"ZSTD"}
 
 

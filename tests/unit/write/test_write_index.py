@@ -106,7 +106,7 @@ def test_row_groups_that_cannot_hold_a_key_are_not_read():
     path = data_path(part, part.base_file)
     content = bytearray(store.get(path).content)
     last = pq.read_metadata(BytesIO(content)).row_group(9).column(0)
-    start_of_last = last.data_page_offset
+    start_of_last = last.dictionary_page_offset
     content[start_of_last : start_of_last + last.total_compressed_size] = bytes(
         last.total_compressed_size
     )

@@ -73,6 +73,19 @@ def test_without_options_the_parts_have_their_own_defaults():
     ]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, None),
+        ({"dictionary_columns": "a,b"}, ("a", "b")),
+        ({"hoodie.parquet.dictionary.enabled": "false"}, ()),
+        ({"dictionary": False, "dictionary_columns": ["a"]}, ("a",)),
+    ],
+)
+def test_a_dictionary_is_for_all_columns_or_for_those_named(given, expected):
+    assert WriteOptions.parse(given).files.base.dictionary_columns == expected
+
+
 def test_every_key_has_one_meaning():
     spelled = [*OPTIONS, *(key.name for one in OPTIONS.values() for key in one.keys)]
     spelled += [*TABLE_KEYS, *HARMLESS, *ELSEWHERE]

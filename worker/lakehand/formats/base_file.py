@@ -158,7 +158,7 @@ class _Levels:
     default: int
 
 
-_CODECS = {"zstd": _Levels(1, 22, 3), "gzip": _Levels(1, 9, 6), "snappy": None, "none": None}
+_CODECS = {"zstd": _Levels(1, 22, 1), "gzip": _Levels(1, 9, 6), "snappy": None, "none": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +166,18 @@ class BaseFileOptions:
     """How base files are written."""
 
     codec: str = "zstd"
-    """A Parquet codec: zstd, gzip, snappy or none. Zstandard at level 1 to 3 costs a third of
-    gzip's time; every reader that Hudi 0.14 and later runs on has it."""
+    """A Parquet codec: zstd, gzip, snappy or none. Zstandard costs a fifth of gzip's time; every
+    reader that Hudi 0.14 and later runs on has it."""
 
     level: int | None = None
-    """The codec's level; None is zstd 3, gzip 6 (PyArrow's own default of 9 is several times
-    slower for a few percent), and nothing for codecs without levels."""
+    """The codec's level; None is zstd 1 (3, Java's, takes twice the time for record keys, and
+    gains nothing there), gzip 6 (PyArrow's own default of 9 is several times slower for a few
+    percent), and nothing for codecs without levels."""
 
-    dictionary_columns: tuple[str, ...] = ()
+    dictionary_columns: tuple[str, ...] | None = None
     """Columns to write with a dictionary, beside the three meta columns that repeat (commit time,
-    partition path, file name). A nested column is named by its dotted Parquet path."""
+    partition path, file name). A nested column is named by its dotted Parquet path. None is all:
+    a column whose values do not repeat goes on without after the first megabyte of them."""
 
     row_group_rows: int = 1 << 20
     row_group_bytes: int = 128 << 20
@@ -358,18 +360,25 @@ class BaseFileWriter:
 def _parquet_writer(
     sink: CountingSink, schema: pa.Schema, options: BaseFileOptions
 ) -> pq.ParquetWriter:
-    repeating = [name for name in _REPEATING_COLUMNS if name in schema.names]
     statistics = options.statistics_columns
     settings: dict[str, Any] = {
         "version": "1.0",
         "compression": options.codec.lower(),
         "compression_level": _level(options),
-        "use_dictionary": [*repeating, *options.dictionary_columns],
+        "use_dictionary": _with_dictionary(schema, options),
         "data_page_size": options.page_bytes,
         "write_statistics": True if statistics is None else list(statistics),
         "store_schema": False,
     }
     return pq.ParquetWriter(pa.PythonFile(cast("Any", sink), mode="w"), schema, **settings)
+
+
+def _with_dictionary(schema: pa.Schema, options: BaseFileOptions) -> bool | list[str]:
+    """Return the columns that get a dictionary, as PyArrow takes them; True is all."""
+    if options.dictionary_columns is None:
+        return True
+    repeating = [name for name in _REPEATING_COLUMNS if name in schema.names]
+    return [*repeating, *options.dictionary_columns]
 
 
 def _level(options: BaseFileOptions) -> int | None:

@@ -47,8 +47,8 @@ _DYNAMIC_TAIL = struct.Struct(">iii")
 _VERSION = -1
 _MURMUR = 1
 _MULTIPLIER = np.uint32(0x5BD1E995)
-_CHUNK_KEYS = 16_384
-"""Keys hashed at a time: their words stay in the processor's cache."""
+_CHUNK_KEYS = 65_536
+"""Keys hashed at a time: fewer, and the calls cost more; more, and the cache is too small."""
 
 _FIRST_HASHES = 4
 _MOST_HASHES = 1_100
@@ -140,8 +140,8 @@ class BloomFilter:
             if not len(left):
                 break
             asked = chunk if len(left) == len(chunk) else chunk.take(left)
-            positions, order = _hash_chunk(asked, hashes, self.vector_bits)
-            found[left[order]] = _members(vectors, positions)
+            hashed = _HashedKeys.of(asked, self.vector_bits)
+            found[left[hashed.order]] = _members(vectors, hashed, hashes)
         return found
 
     def to_footer(self) -> bytes:
@@ -245,12 +245,15 @@ class BloomBuilder:
     def add(self, keys: Keys) -> Self:
         """Insert the keys in their order."""
         for chunk in _chunks(keys):
-            positions, order = _hash_chunk(chunk, self._hashes, self._bits)
+            hashed = _HashedKeys.of(chunk, self._bits)
+            row_starts: NDArray[np.int64] | int = 0
             if self._settings.kind is BloomKind.DYNAMIC:
-                row_of_key = self._row_of(self._added + order)
+                row_of_key = self._row_of(self._added + hashed.order)
                 self._make_room(int(row_of_key.max(initial=0)) + 1)
-                positions += row_of_key * self._bits
-            self._rows[positions.ravel()] = 1
+                row_starts = row_of_key * self._bits
+            for positions in hashed.rounds(self._hashes):
+                np.add(positions, row_starts, out=positions)
+                self._rows[positions] = 1
             self._added += len(chunk)
         return self
 
@@ -285,13 +288,16 @@ class BloomBuilder:
         return BloomFilter(kind, self._bits, self._hashes, rows, entries, records)
 
 
-def _members(vectors: list[NDArray[np.uint8]], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _members(
+    vectors: list[NDArray[np.uint8]], hashed: _HashedKeys, hashes: int
+) -> NDArray[np.bool_]:
     """Return which keys have all their bits set in at least one of the vectors."""
-    byte, bit = positions >> 3, (positions & 7).astype(np.uint8)
-    found = np.zeros(positions.shape[1], dtype=np.bool_)
-    for vector in vectors:
-        found |= ((vector[byte] >> bit) & 1).astype(np.bool_).all(axis=0)
-    return found
+    found = np.ones((len(vectors), len(hashed.order)), dtype=np.bool_)
+    for positions in hashed.rounds(hashes):
+        byte, bit = positions >> 3, (positions & 7).astype(np.uint8)
+        for number, vector in enumerate(vectors):
+            found[number] &= ((vector[byte] >> bit) & 1).astype(np.bool_)
+    return found.any(axis=0)
 
 
 def _chunks(keys: Keys) -> Iterator[pa.Array[Any]]:
@@ -304,37 +310,64 @@ def _chunks(keys: Keys) -> Iterator[pa.Array[Any]]:
             yield binary[start : start + _CHUNK_KEYS]
 
 
-def _hash_chunk(
-    keys: pa.Array[Any], hashes: int, vector_bits: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bits that keys set, hashes by keys, and which key each column is of."""
-    _, offset_buffer, data_buffer = keys.buffers()
-    offsets = np.frombuffer(memoryview(offset_buffer or b""), dtype=np.int64)[keys.offset :][
-        : len(keys) + 1
-    ]
-    lengths = np.diff(offsets)
-    if not lengths.all():
-        raise Invalid("a record key is empty: Hudi's record keys never are")
-    data = np.frombuffer(memoryview(data_buffer or b""), dtype=np.uint8)
-    # Longest first, so that the keys that still have a j-th word are always a prefix.
-    order = np.argsort(-lengths, kind="stable")
-    columns = _mixed_words(data, offsets[:-1][order], lengths[order])
-    tails, tail_factors = _tails(data, offsets[:-1][order], lengths[order])
-    lengths_32 = lengths[order].astype(np.uint32)
-    seed = np.zeros(len(keys), dtype=np.uint32)
-    # NumPy turns any other type into this one before it looks bits up.
-    positions = np.empty((hashes, len(keys)), dtype=np.int64)
-    bits = np.uint32(vector_bits)
-    for turn in range(hashes):
-        seed = _murmur_round(seed ^ lengths_32, columns, tails, tail_factors)
-        # |seed| of the signed number: Java takes the remainder first, which is the same.
-        magnitude = np.abs(seed.view(np.int32)).view(np.uint32)
-        positions[turn] = magnitude - (magnitude // bits) * bits
-    return positions, order
+@dataclass(frozen=True, slots=True)
+class _HashedKeys:
+    """Some keys, laid out for hashing."""
+
+    order: NDArray[np.int64]
+    """Which key each place is of: the longest first, so that those that still have a j-th word
+    are always a prefix."""
+    lengths: Words
+    words: list[Words]
+    tails: Words
+    tail_factors: Words
+    vector_bits: int
+
+    @classmethod
+    def of(cls, keys: pa.Array[Any], vector_bits: int) -> _HashedKeys:
+        _, offset_buffer, data_buffer = keys.buffers()
+        offsets = np.frombuffer(memoryview(offset_buffer or b""), dtype=np.int64)[keys.offset :][
+            : len(keys) + 1
+        ]
+        lengths = np.diff(offsets)
+        if not lengths.all():
+            raise Invalid("a record key is empty: Hudi's record keys never are")
+        data = np.frombuffer(memoryview(data_buffer or b""), dtype=np.uint8)
+        if len(lengths) and (lengths == lengths[0]).all():
+            order = np.arange(len(lengths))
+            words = _words_of_equals(data[offsets[0] : offsets[-1]].reshape(len(lengths), -1))
+        else:
+            order = np.argsort(-lengths, kind="stable")
+            words = _words(data, offsets[:-1][order], lengths[order])
+        tails, tail_factors = _tails(data, offsets[:-1][order], lengths[order])
+        lengths_32 = lengths[order].astype(np.uint32)
+        return cls(order, lengths_32, words, tails, tail_factors, vector_bits)
+
+    def rounds(self, hashes: int) -> Iterator[NDArray[np.int64]]:
+        """Yield for each hash in turn the bit that each key sets.
+
+        All turns share one array, which stays in the processor's cache: it is the taker's until
+        the next turn.
+        """
+        seed = np.zeros(len(self.lengths), dtype=np.uint32)
+        magnitude, multiple = np.empty_like(seed), np.empty_like(seed)
+        # NumPy turns any other type into this one before it looks bits up.
+        positions = np.empty(len(seed), dtype=np.int64)
+        bits = np.uint32(self.vector_bits)
+        for _ in range(hashes):
+            np.bitwise_xor(seed, self.lengths, out=seed)
+            _murmur_round(seed, self.words, self.tails, self.tail_factors)
+            # |seed| of the signed number: Java takes the remainder first, which is the same.
+            np.abs(seed.view(np.int32), out=magnitude.view(np.int32))
+            # NumPy divides many numbers at once, but has no such remainder.
+            np.floor_divide(magnitude, bits, out=multiple)
+            np.multiply(multiple, bits, out=multiple)
+            np.subtract(magnitude, multiple, out=positions)
+            yield positions
 
 
-def _murmur_round(state: Words, columns: list[Words], tails: Words, tail_factors: Words) -> Words:
-    """Run one MurmurHash over the words prepared; ``state`` is seed xor length, and is reused."""
+def _murmur_round(state: Words, columns: list[Words], tails: Words, tail_factors: Words) -> None:
+    """Run one MurmurHash over the words prepared; ``state`` is seed xor length, then the hash."""
     for column in columns:
         active = state[: len(column)]
         np.multiply(active, _MULTIPLIER, out=active)
@@ -344,16 +377,12 @@ def _murmur_round(state: Words, columns: list[Words], tails: Words, tail_factors
     state ^= state >> np.uint32(13)
     np.multiply(state, _MULTIPLIER, out=state)
     state ^= state >> np.uint32(15)
-    return state
 
 
-def _mixed_words(
+def _words(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> list[Words]:
-    """Return for each word position the scrambled words of the keys that have one.
-
-    The scrambling does not depend on the seed, so it is done once for all rounds.
-    """
+    """Return for each word position the scrambled words of the keys that have one."""
     words = lengths // 4
     columns = []
     for number in range(int(words[0]) if len(words) else 0):
@@ -362,11 +391,23 @@ def _mixed_words(
         word = data[at].astype(np.uint32)
         for byte in (1, 2, 3):
             word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
-        word *= _MULTIPLIER
-        word ^= word >> np.uint32(24)
-        word *= _MULTIPLIER
-        columns.append(word)
+        columns.append(_scrambled(word))
     return columns
+
+
+def _words_of_equals(keys: NDArray[np.uint8]) -> list[Words]:
+    """Return the same of keys of one length, a key a row: most tables' keys are such."""
+    whole = keys.shape[1] // 4
+    words = np.ascontiguousarray(keys[:, : 4 * whole]).view("<u4")
+    return [_scrambled(words[:, number].astype(np.uint32)) for number in range(whole)]
+
+
+def _scrambled(words: Words) -> Words:
+    """Do what does not depend on the seed, once for all rounds."""
+    words *= _MULTIPLIER
+    words ^= words >> np.uint32(24)
+    words *= _MULTIPLIER
+    return words
 
 
 def _tails(

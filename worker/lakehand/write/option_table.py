@@ -101,10 +101,12 @@ TOPICS: Final[Mapping[str, tuple[Option, ...]]] = {
                       aliases={"uncompressed": "none"}),
                "zstd", "how base files, and Parquet blocks of logs, are compressed"),
         Option("level", (), Amount(1, 22, is_whole=True), None,
-               "the codec's level: zstd 1 to 22 (3 if not given), gzip 1 to 9 (6)"),
+               "the codec's level: zstd 1 to 22 (1 if not given), gzip 1 to 9 (6)"),
+        Option("dictionary", (HudiKey("hoodie.parquet.dictionary.enabled"),), _FLAG, True,
+               "write every column with a dictionary, until its values turn out not to repeat"),
         Option("dictionary_columns", (), Names(), (),
-               "columns of few values, to be written with a dictionary; partition columns and "
-               "the meta columns that repeat are"),
+               "the columns of few values: only these get one, the partition columns and the "
+               "meta columns that repeat; also what gets one if `dictionary` is off"),
         Option("row_group_mb", (HudiKey("hoodie.parquet.block.size", _MB),), _SIZE_MB, 128,
                "where a row group ends, in Arrow's bytes"),
         Option("row_group_rows", (), Amount(1, 1 << 30, is_whole=True), 1 << 20,
@@ -286,7 +288,6 @@ HARMLESS: Final[Mapping[str, Harmless]] = {
     "hoodie.datasource.write.row.writer.enable": Harmless("there is one way to write rows"),
     "hoodie.datasource.write.insert.drop.duplicates": Harmless("inserts look up no keys", _OFF),
     "hoodie.parquet.compression.ratio": Harmless("sizes are measured"),
-    "hoodie.parquet.dictionary.enabled": Harmless("see `dictionary_columns`"),
     "hoodie.bloom.index.parallelism": _OWN_INDEX,
     "hoodie.simple.index.parallelism": _OWN_INDEX,
     "hoodie.bloom.index.prune.by.ranges": _OWN_INDEX,

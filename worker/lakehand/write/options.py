@@ -134,6 +134,12 @@ class WriteOptions:
 # -- settings of the parts --------------------------------------------------------------------
 
 
+def _dictionary_columns(value: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the columns that get a dictionary; None is all."""
+    named: tuple[str, ...] = value["dictionary_columns"]
+    return None if value["dictionary"] and not named else named
+
+
 def _files(value: Mapping[str, Any], given: _Given) -> FileSettings:
     codec, level = value["codec"], value["level"]
     low, high = _LEVELS.get(codec, (0, 0))
@@ -150,7 +156,7 @@ def _files(value: Mapping[str, Any], given: _Given) -> FileSettings:
         base=BaseFileOptions(
             codec=codec,
             level=level,
-            dictionary_columns=value["dictionary_columns"],
+            dictionary_columns=_dictionary_columns(value),
             row_group_rows=value["row_group_rows"],
             row_group_bytes=_bytes(value["row_group_mb"]),
             page_bytes=int(value["page_kb"] * (1 << 10)),

@@ -95,15 +95,16 @@ class BaseOutput:
 def _options(context: WriteContext) -> BaseFileOptions:
     """Return the options as the table and the task's memory have them.
 
-    A file has one value in each partition column, so a dictionary suits these; and row groups
-    leave room for what else a task holds.
+    A file has one value in each partition column, so a dictionary suits these even if only some
+    columns get one; and row groups leave room for what else a task holds.
     """
     base = context.settings.base
+    chosen = base.dictionary_columns
     most = max(1, context.settings.memory_bytes // 2)
     return replace(
         base,
         row_group_bytes=min(base.row_group_bytes, most),
-        dictionary_columns=(*base.dictionary_columns, *context.config.partition_fields),
+        dictionary_columns=None if chosen is None else (*chosen, *context.config.partition_fields),
     )
 
 

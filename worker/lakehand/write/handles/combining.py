@@ -85,7 +85,9 @@ def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     if len(partitions) == 1:
         yield partitions[0], batch
         return
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    # NumPy sorts short integers by their digits: several times as fast.
+    short = np.int16 if len(partitions) <= np.iinfo(np.int16).max else np.int32
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(short)
     order = np.argsort(codes, kind="stable")
     start = 0
     for partition, count in zip(partitions, np.bincount(codes).tolist(), strict=True):
