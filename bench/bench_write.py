@@ -4,12 +4,12 @@
                                 [--only java,ours] [--steps upsert_mor,read] [--jvm fresh|warm]
                                 [--profile]
 
-All peers start from the same Parquet files, write zstd, and take turns, step by step. With ``--jvm
-fresh`` (the default) every step runs in a process of its own, as a scheduled job does: what Spark
-needs to get going counts for both, the start of its session for neither. With ``warm`` a peer's
-steps share one process, which has rehearsed them all on a hundredth of the rows, as in a job that
-streams. Memory is the largest sum of resident memory over driver, JVM and Python workers; a page
-that several share counts once.
+All peers start from the same Parquet files, write zstd of level 1 with dictionaries, and take
+turns, step by step. With ``--jvm fresh`` (the default) every step runs in a process of its own, as
+a scheduled job does: what Spark needs to get going counts for both, the start of its session for
+neither. With ``warm`` each peer has one process for all steps and repeats, as in a job that
+streams, and a first round that does not count. Memory is the largest sum of resident memory over
+driver, JVM and Python workers; a page that several share counts once.
 
 *handover* is Spark alone, which hands the same DataFrame to Python, where nothing is done with it:
 whatever writes a DataFrame from Python cannot be faster.
@@ -29,12 +29,13 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import write_data
 import write_profile
-from write_watch import Measured, run_child
+from write_watch import Child, Measured
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
@@ -58,23 +59,33 @@ class Run:
     peers: list[str]
     steps: list[str]
     is_warm: bool
+    open: ExitStack
+    children: dict[str, Child] = field(default_factory=dict)
     found: dict[tuple[str, str], list[Measured]] = field(default_factory=lambda: defaultdict(list))
 
-    def repeat(self) -> None:
+    def repeat(self, *, counts: bool = True) -> None:
         """Let all peers do all steps once."""
-        if self.is_warm:
-            for peer in self.peers:
-                steps = self._with_preparation(peer)
-                self._keep(peer, self._child(peer, steps, rehearsal=str(self.folder / "small")))
-            return
         for step in self._with_preparation("java"):
             for peer in self.peers:
                 if step not in self._with_preparation(peer):
                     continue
                 if step == "prepare_cow":
                     self._prepare_cow(peer)
-                else:
-                    self._keep(peer, self._child(peer, [step]))
+                    continue
+                measured = self._do(peer, step)
+                if counts:
+                    self._keep(peer, step, measured)
+
+    def _do(self, peer: str, step: str) -> Measured:
+        if not self.is_warm:
+            return self._do_in_its_own(peer, step)
+        if peer not in self.children:
+            self.children[peer] = self.open.enter_context(self._child(peer))
+        return self.children[peer].do(step)
+
+    def _do_in_its_own(self, peer: str, step: str) -> Measured:
+        with self._child(peer) as child:
+            return child.do(step)
 
     def _with_preparation(self, peer: str) -> list[str]:
         """Return the peer's steps in order, with what they stand on."""
@@ -95,23 +106,20 @@ class Run:
             return
         place, kept = self.folder / peer / "cow", self.folder / peer / "cow-kept"
         if not kept.exists():
-            self._child(peer, ["prepare_cow"])
+            self._do_in_its_own(peer, "prepare_cow")
             shutil.copytree(place, kept)
         shutil.rmtree(place)
         shutil.copytree(kept, place)
 
-    def _keep(self, peer: str, measured: dict[str, Measured]) -> None:
-        for step, one in measured.items():
-            if step not in STEPS:
-                continue
-            self.found[peer, step].append(one)
-            sys.stdout.write(
-                f"  {peer:6} {step:12} {one.seconds:7.2f} s  processor {one.cpu_seconds:7.2f} s  "
-                f"peak {one.peak_bytes / 1e6:6.0f} MB\n"
-            )
-            sys.stdout.flush()
+    def _keep(self, peer: str, step: str, one: Measured) -> None:
+        self.found[peer, step].append(one)
+        sys.stdout.write(
+            f"  {peer:6} {step:12} {one.seconds:7.2f} s  processor {one.cpu_seconds:7.2f} s  "
+            f"peak {one.peak_bytes / 1e6:6.0f} MB\n"
+        )
+        sys.stdout.flush()
 
-    def _child(self, peer: str, steps: list[str], **more: object) -> dict[str, Measured]:
+    def _child(self, peer: str) -> Child:
         profile = self.setup["profile"] or ""
         environment = {
             "JAVA_HOME": str(java_home()),
@@ -125,8 +133,7 @@ class Run:
             ),
             "LAKEHAND_BENCH_PROFILE": str(profile),
         }
-        setup = {**self.setup, "peer": peer, "folder": str(self.folder / peer), "steps": steps}
-        return run_child({**setup, **more}, environment)
+        return Child({**self.setup, "peer": peer, "folder": str(self.folder / peer)}, environment)
 
     def mistakes(self, expected: dict[str, int]) -> list[str]:
         """Read the last repeat's tables by both readers; return what differs."""
@@ -143,14 +150,14 @@ class Run:
             folder = self.folder / reader
             folder.mkdir(exist_ok=True)
             (folder / "tables.json").write_text(json.dumps(tables))
-            seen = self._child(reader, ["fingerprint"])["fingerprint"].result
+            seen = self._do_in_its_own(reader, "fingerprint").result
             found += [
                 f"{reader} reads {path}: {seen[path]} instead of {expected}"
                 for path in tables
                 if seen[path] != expected
             ]
         if "delta" in self.peers:
-            seen = self._child("delta", ["fingerprint"])["fingerprint"].result
+            seen = self._do_in_its_own("delta", "fingerprint").result
             found += [] if seen == expected else [f"delta-rs: {seen} instead of {expected}"]
         return found
 
@@ -220,8 +227,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lakehand-bench-") as name:
         folder = Path(name)
         made = write_data.make_input(folder, rows=options.rows, updates=options.updates)
-        small = (max(1000, options.rows // 100), max(100, options.updates // 100))
-        write_data.make_input(folder / "small", rows=small[0], updates=small[1])
         profile = folder / "profile"
         profile.mkdir()
         setup = {
@@ -232,10 +237,15 @@ def main() -> int:
             "profile": str(profile) if options.profile else None,
         }
         steps = [step for step in STEPS if step in options.steps.split(",")]
-        run = Run(folder, setup, peers, steps, is_warm=options.jvm == "warm")
-        for number in range(options.repeats):
-            sys.stdout.write(f"repeat {number + 1} of {options.repeats}\n")
-            run.repeat()
+        with ExitStack() as until_measured:
+            is_warm = options.jvm == "warm"
+            run = Run(folder, setup, peers, steps, is_warm, open=until_measured)
+            if is_warm:
+                sys.stdout.write("a round to warm up\n")
+                run.repeat(counts=False)
+            for number in range(options.repeats):
+                sys.stdout.write(f"repeat {number + 1} of {options.repeats}\n")
+                run.repeat()
         sys.stdout.write(
             f"\n{options.rows:,} rows, {options.updates:,} updates, local[{options.cores}], "
             f"{options.jvm} JVM: median (least-most) of {options.repeats}; ! misses its bar\n"

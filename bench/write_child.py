@@ -1,7 +1,8 @@
-"""A child process of the write benchmark: one peer, some of its steps, each timed by itself.
+"""A child process of the write benchmark: one peer, whose steps are timed one by one.
 
-Started as ``write_child.py <file descriptor> <setup as JSON>``; answers with JSON lines. What is
-timed begins when the peer is ready (session started) and ends when its step returned.
+Started as ``write_child.py <file descriptor> <setup as JSON>``; does the steps that its standard
+input names, a line each, and answers with JSON lines. What is timed begins when the peer is ready
+(session started) and ends when its step returned.
 """
 
 from __future__ import annotations
@@ -31,11 +32,8 @@ def main() -> None:
             memory=setup["memory"],
         )
         with write_peers.opened(work, setup.get("profile")) as steps:
-            if rehearsal := setup.get("rehearsal"):
-                small = work.on(Path(rehearsal))
-                for name in setup["steps"]:
-                    steps[name](small)
-            for name in setup["steps"]:
+            for line in sys.stdin:
+                name = line.strip()
                 answers.write(json.dumps({"begin": name}) + "\n")
                 begin = time.perf_counter()
                 result = steps[name](work)

@@ -1,8 +1,8 @@
 """The machine's own limit: what each step cannot do without, by PyArrow in one process per core.
 
 The processes stand ready before a step is timed. Base files get the columns of a Hudi table (the
-five meta columns in front), zstd, dictionaries where they help: as ours, without keys, bloom
-filters, statistics of keys, markers, timeline, or a merge.
+five meta columns in front), zstd of level 1 and dictionaries: as ours, without keys, bloom filters,
+statistics of keys, markers, timeline, or a merge.
 
 * bulk insert, insert   read the input, split it by partition, write base files
 * upsert, MOR           read the updates and the keys of all base files, write the updates
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from write_peers import Work
 
 INSTANT = "20260101000000000"
-REPEATING = ["_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name", "city"]
 ROW_GROUP = 1 << 17
 READ = ["_hoodie_record_key", "amount", "count", "ts", "at"]
 
@@ -80,7 +79,7 @@ def _insert_file(of: tuple[Path, Path]) -> int:
             name = f"{city}-{path.stem}.parquet"
             table = _with_meta(pa.Table.from_batches(parts), city, name)
             writer = pq.ParquetWriter(
-                folder / name, table.schema, compression="zstd", use_dictionary=REPEATING
+                folder / name, table.schema, compression="zstd", compression_level=1
             )
             writers[city] = stack.enter_context(writer)
             writers[city].write_table(table, row_group_size=ROW_GROUP)
@@ -132,7 +131,7 @@ def _rewrite(path: Path) -> int:
     rows = 0
     target = path.with_suffix(".new")
     with pq.ParquetWriter(
-        target, source.schema_arrow, compression="zstd", use_dictionary=REPEATING
+        target, source.schema_arrow, compression="zstd", compression_level=1
     ) as writer:
         for batch in source.iter_batches(ROW_GROUP):
             writer.write_batch(batch)

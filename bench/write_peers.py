@@ -1,6 +1,6 @@
 """The peers of the write benchmark: what each does in each step, from the same input files.
 
-* java   Apache Hudi in Spark, its metadata table off, zstd
+* java   Apache Hudi in Spark, its metadata table off, zstd of level 1
 * ours   Lakehand in Spark
 * handover  Spark alone: it hands a step's rows to Python, where nothing is done with them
 * delta  delta-rs, which has neither a JVM nor Hudi's format
@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,15 +45,6 @@ class Work:
     updates: Path
     cores: int
     memory: str
-
-    def on(self, folder: Path) -> Work:
-        """Return the same on the input in another folder, with tables of its own."""
-        return replace(
-            self,
-            folder=folder / "tables" / self.peer,
-            rows=folder / "rows",
-            updates=folder / "updates",
-        )
 
     def table(self, kind: str) -> str:
         return str(self.folder / kind)
@@ -103,6 +94,8 @@ def _spark(work: Work, settings: Mapping[str, str]) -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.files.minPartitionNum": "4",
         "spark.sql.shuffle.partitions": "4",
+        # PyArrow's own level, and ours; Java's would be 3.
+        "spark.hadoop.parquet.compression.codec.zstd.level": "1",
     }
     for key, value in {**common, **settings}.items():
         builder = builder.config(key, value)

@@ -1,9 +1,9 @@
-"""Runs one child of the write benchmark and watches its process tree while it works.
+"""Runs a child of the write benchmark and watches its process tree while it works.
 
-The child says on a pipe, as JSON lines, which step it begins and what came out. Meanwhile the tree
-below it (driver, JVM, Python workers) is sampled from ``/proc``: the largest sum of resident
-memory, and the processor time used, both per step. A page that several processes share counts
-once, in equal parts (proportional set size).
+The child is told a step on its standard input, and says on a pipe, as JSON lines, when it begins
+and what came out. Meanwhile the tree below it (driver, JVM, Python workers) is sampled from
+``/proc``: the largest sum of resident memory, and the processor time used, both per step. A page
+that several processes share counts once, in equal parts (proportional set size).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
 CHILD = Path(__file__).with_name("write_child.py")
 SAMPLE_S = 0.5
@@ -87,56 +88,78 @@ def _is_below(pid: int, root: int, parents: Mapping[int, int]) -> bool:
     return pid == root
 
 
-def run_child(setup: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, Measured]:
-    """Run a child with this setup to its end; return what each of its steps took."""
-    reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", str(CHILD), str(writing), json.dumps(setup)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(writing,),
-        env={**os.environ, **environment},
-        start_new_session=True,
-    )
-    os.close(writing)
-    said: list[bytes] = []
-    listener = threading.Thread(target=lambda: said.extend(process.stdout or ()), daemon=True)
-    listener.start()
-    try:
-        with os.fdopen(reading) as lines:
-            found = _follow(process.pid, lines)
-        if process.wait(timeout=60) or not found:
-            listener.join(timeout=5)
-            raise StepFailed(b"".join(said[-60:]).decode(errors="replace"))
-        return found
-    finally:
-        _end(process)
+class Child:
+    """A process of one peer, which does the steps that it is told to, one after the other."""
 
+    def __init__(self, setup: Mapping[str, object], environment: Mapping[str, str]) -> None:
+        """Start it."""
+        reading, writing = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(CHILD), str(writing), json.dumps(setup)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(writing,),
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        os.close(writing)
+        self._answers = os.fdopen(reading)
+        self._said: list[bytes] = []
+        self._listener = threading.Thread(
+            target=lambda: self._said.extend(self._process.stdout or ()), daemon=True
+        )
+        self._listener.start()
 
-def _follow(pid: int, lines: Any) -> dict[str, Measured]:
-    found = {}
-    watch = _Watch(pid)
-    cpu_before = 0.0
-    thread: threading.Thread | None = None
-    for line in lines:
-        event = json.loads(line)
-        if "begin" in event:
-            watch = _Watch(pid)
-            cpu_before = usage(pid)[1]
-            thread = threading.Thread(target=watch.run, daemon=True)
-            thread.start()
-            continue
-        assert thread is not None
-        watch.ended.set()
-        thread.join()
-        found[event["end"]] = Measured(
-            seconds=event["seconds"],
+    def do(self, step: str) -> Measured:
+        """Let it do a step; return what that took."""
+        self._tell(step)
+        self._next("begin")
+        pid = self._process.pid
+        watch = _Watch(pid)
+        thread = threading.Thread(target=watch.run, daemon=True)
+        cpu_before = usage(pid)[1]
+        thread.start()
+        try:
+            answer = self._next("end")
+        finally:
+            watch.ended.set()
+            thread.join()
+        return Measured(
+            seconds=answer["seconds"],
             cpu_seconds=usage(pid)[1] - cpu_before,
             peak_bytes=watch.peak,
-            result=event["result"],
+            result=answer["result"],
         )
-    watch.ended.set()
-    return found
+
+    def _tell(self, step: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # its last words say more
+            self._process.stdin.write(step.encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _next(self, kind: str) -> dict[str, Any]:
+        """Return the child's next answer, which must be of this kind."""
+        line = self._answers.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {}
+        if kind not in answer:
+            self._process.kill()
+            self._listener.join(timeout=5)
+            raise StepFailed(b"".join(self._said[-60:]).decode(errors="replace"))
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let it end by itself: a profile is written then."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=60)
+        _end(self._process)
+        self._answers.close()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
