@@ -297,7 +297,7 @@ def _members(
         byte, bit = positions >> 3, (positions & 7).astype(np.uint8)
         for number, vector in enumerate(vectors):
             found[number] &= ((vector[byte] >> bit) & 1).astype(np.bool_)
-    return found.any(axis=0)
+    return np.logical_or.reduce(found)
 
 
 def _chunks(keys: Keys) -> Iterator[pa.Array[Any]]:
