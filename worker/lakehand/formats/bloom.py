@@ -297,7 +297,8 @@ def _members(
         byte, bit = positions >> 3, (positions & 7).astype(np.uint8)
         for number, vector in enumerate(vectors):
             found[number] &= ((vector[byte] >> bit) & 1).astype(np.bool_)
-    return np.logical_or.reduce(found)
+    in_one: NDArray[np.bool_] = np.logical_or.reduce(found)
+    return in_one
 
 
 def _chunks(keys: Keys) -> Iterator[pa.Array[Any]]:
