@@ -85,3 +85,40 @@ def test_parcels_whose_rows_go_everywhere_are_not_sent_whole():
     in_halves = np.repeat(np.arange(2, dtype=np.int32), PARCEL_ROWS // 2)
     assert len(spark.cut([in_halves] * 20) or ()) == 40
     assert spark.cut([in_halves] * 20 + [everywhere]) is None
+
+
+TEXT = st.lists(st.none() | st.text(max_size=3), min_size=4, max_size=4)
+NUMBERS = st.lists(st.sampled_from([0.0, -0.0, None]), min_size=4, max_size=4)
+COLUMNS = st.lists(
+    TEXT.map(lambda values: pa.array(values, pa.string()))
+    | TEXT.map(lambda values: pa.array(values, pa.large_string()))
+    | NUMBERS.map(lambda values: pa.array(values, pa.float64())),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(COLUMNS, st.lists(st.integers(0, 3), max_size=6), st.integers(0, 2))
+def test_a_payload_gives_back_what_was_packed(columns, again, start):
+    chosen = [*columns, *(columns[number % len(columns)] for number in again)]
+    fields = [
+        pa.field("one name", column.type, metadata={"number": str(number)})
+        for number, column in enumerate(chosen)
+    ]
+    schema = pa.schema(fields, metadata={"of": "the table"})
+    batch = pa.RecordBatch.from_arrays(chosen, schema=schema).slice(start)
+    found = payloads.from_bytes(payloads.to_bytes(batch))
+    assert found.schema.equals(batch.schema, check_metadata=True)
+    assert repr(found.to_pydict()) == repr(batch.to_pydict())
+    assert list(map(str, found.columns)) == list(map(str, batch.columns))
+
+
+def test_a_column_that_is_there_twice_is_packed_once():
+    keys = pa.array([str(number * 7919 % 1_000_003) for number in range(20_000)])
+    once = payloads.to_bytes(pa.record_batch([keys], names=["key"])).size
+    others = [pa.array([f"{number}"] * 20_000) for number in range(300)]
+    names = [str(number) for number in range(302)]
+    many = pa.record_batch([keys, *others, keys], names=names)
+    alone = payloads.to_bytes(pa.record_batch([keys, *others], names=names[:-1])).size
+    assert payloads.to_bytes(many).size < alone + once // 2
+    assert payloads.from_bytes(payloads.to_bytes(many)).equals(many)
