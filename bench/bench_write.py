@@ -11,6 +11,7 @@ neither. With ``warm`` each peer has one process for all steps and repeats, as i
 streams, and a first round that does not count. Memory is the largest sum of resident memory over
 driver, JVM and Python workers; a page that several share counts once.
 
+*of files* is ours as well, but is given a pyarrow dataset of the input instead of a DataFrame.
 *handover* is Spark alone, which hands the same DataFrame to Python, where nothing is done with it:
 whatever writes a DataFrame from Python cannot be faster.
 
@@ -43,11 +44,12 @@ from java_hudi import java_home
 
 STEPS = ("bulk_insert", "insert", "upsert_mor", "upsert_cow", "read")
 BARS = {"bulk_insert": 2.5, "insert": 2.5, "upsert_mor": 4.0, "upsert_cow": 3.0, "read": 2.0}
-PEERS = ("java", "ours", "handover", "delta", "limit")
+PEERS = ("java", "ours", "files", "handover", "delta", "limit")
 NEEDS = {"upsert_mor": "bulk_insert", "upsert_cow": "prepare_cow", "read": "upsert_mor"}
 OF_DELTA = ("bulk_insert", "upsert_cow", "read")
+OF_FILES = ("bulk_insert", "insert", "upsert_mor", "prepare_cow", "upsert_cow")
 OF_HANDOVER = ("bulk_insert", "insert", "upsert_mor", "upsert_cow")
-LAKES = ("java", "ours")
+LAKES = ("java", "ours", "files")
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class Run:
                 wanted.add(NEEDS[step])
         if peer == "limit":
             wanted.add("bulk_insert")
-        some = {"delta": OF_DELTA, "handover": OF_HANDOVER, "limit": STEPS}
+        some = {"delta": OF_DELTA, "files": OF_FILES, "handover": OF_HANDOVER, "limit": STEPS}
         able = some.get(peer, tuple(order))
         return [step for step in order if step in wanted and step in able]
 
@@ -178,12 +180,13 @@ def table(run: Run) -> str:
     """Return the figures beside each other."""
     lines = [
         f"{'step':12} {'Hudi s':>18} {'ours s':>18} {'ratio':>6} {'bar':>5}   "
-        f"{'handover s':>18} {'delta-rs s':>14} {'limit s':>14} "
+        f"{'of files s':>18} {'ratio':>6} {'handover s':>18} {'delta-rs s':>14} {'limit s':>14} "
         f"{'of limit':>8} {'Hudi MB':>8} {'ours MB':>8}"
     ]
     for step in run.steps:
-        java, ours, handover, delta, limit = (run.found[peer, step] for peer in PEERS)
+        java, ours, files, handover, delta, limit = (run.found[peer, step] for peer in PEERS)
         ratio = median(java) / median(ours) if java and ours else None
+        of_files = median(java) / median(files) if java and files else None
         share = median(limit) / median(ours) if limit and ours else None
         memory = [max((one.peak_bytes for one in each), default=0) / 1e6 for each in (java, ours)]
         missed = " " if ratio is None or ratio >= BARS[step] else "!"
@@ -191,6 +194,7 @@ def table(run: Run) -> str:
         lines.append(
             f"{step:12} {timing(java):>18} {timing(ours):>18} "
             f"{'-' if ratio is None else f'{ratio:.2f}':>6} {BARS[step]:5.1f} {missed} "
+            f"{timing(files):>18} {'-' if of_files is None else f'{of_files:.2f}':>6} "
             f"{timing(handover):>18} {timing(delta):>14} {timing(limit):>14} "
             f"{'-' if share is None else f'{share:.0%}':>8} {memory[0]:8.0f} {memory[1]:8.0f}{more}"
         )

@@ -2,6 +2,7 @@
 
 * java   Apache Hudi in Spark, its metadata table off, zstd of level 1
 * ours   Lakehand in Spark
+* files  the same, but rows are a pyarrow dataset of the files and not a DataFrame of them
 * handover  Spark alone: it hands a step's rows to Python, where nothing is done with them
 * delta  delta-rs, which has neither a JVM nor Hudi's format
 * limit  PyArrow in as many processes as there are cores: reads and writes what a step cannot do
@@ -17,6 +18,8 @@ import json
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +62,10 @@ def opened(work: Work, profile: str | None) -> Iterator[Any]:
                 yield _java_steps(spark)
         case "ours":
             with _spark(work, _profile_settings(profile)) as spark:
-                yield _our_steps(spark, profile)
+                yield _our_steps(spark, profile, spark.read.parquet)
+        case "files":
+            with _spark(work, {}) as spark:
+                yield _our_steps(spark, None, ds.dataset)
         case "handover":
             with _spark(work, {}) as spark:
                 yield _handover_steps(spark)
@@ -174,13 +180,15 @@ def _java_steps(spark: SparkSession) -> dict[str, Callable[[Work], Any]]:
 # Lakehand ---------------------------------------------------------------------------------------
 
 
-def _our_steps(spark: SparkSession, profile: str | None) -> dict[str, Callable[[Work], Any]]:
+def _our_steps(
+    spark: SparkSession, profile: str | None, rows_of: Callable[[str], Any]
+) -> dict[str, Callable[[Work], Any]]:
     from lakehand import Table
 
-    def create(uri: str, kind: str, frame: DataFrame) -> Any:
+    def create(uri: str, kind: str, rows: Any) -> Any:
         return Table.create(
             uri,
-            frame.schema,
+            rows.schema,
             name="bench",
             key=("id",),
             partition_by=("city",),
@@ -188,15 +196,15 @@ def _our_steps(spark: SparkSession, profile: str | None) -> dict[str, Callable[[
             table_type=kind,
         )
 
-    def load(kind: str, target: str, rows: Path, operation: str) -> None:
-        frame = spark.read.parquet(str(rows))
-        writer = create(target, kind, frame).writer(spark)
-        _profiled(profile, operation, spark, lambda: getattr(writer, operation)(frame))
+    def load(kind: str, target: str, place: Path, operation: str) -> None:
+        rows = rows_of(str(place))
+        writer = create(target, kind, rows).writer(spark)
+        _profiled(profile, operation, spark, lambda: getattr(writer, operation)(rows))
 
-    def upsert(target: str, updates: Path) -> None:
+    def upsert(target: str, place: Path) -> None:
         writer = Table.open(target).writer(spark)
-        frame = spark.read.parquet(str(updates))
-        _profiled(profile, "upsert", spark, lambda: writer.upsert(frame))
+        rows = rows_of(str(place))
+        _profiled(profile, "upsert", spark, lambda: writer.upsert(rows))
 
     def read(work: Work) -> list[Any]:
         def aggregate() -> list[Any]:

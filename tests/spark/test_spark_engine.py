@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.rdd import PipelinedRDD
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
@@ -189,8 +192,30 @@ def _doubled(task):
 
 
 def test_what_is_no_dataframe_is_refused(engine):
-    with pytest.raises(Invalid, match="this writer takes Spark DataFrames"):
+    with pytest.raises(Invalid, match="this writer takes Spark DataFrames and pyarrow datasets"):
         engine.schema_of([1])
+    with pytest.raises(Invalid, match="InMemoryDataset"):
+        engine.schema_of(ds.dataset(pa.table({"id": [1]})))
+
+
+def test_rows_of_a_dataset_are_read_in_tasks_and_kept(engine, tmp_path):
+    pq.write_table(pa.table({"id": range(1000)}), tmp_path / "rows.parquet", row_group_size=50)
+    dataset = ds.dataset(tmp_path)
+    assert engine.schema_of(dataset).names == ["id"]
+    counted = sorted(json.loads(one) for one in engine.consume(dataset, _ids))
+    assert list(chain.from_iterable(counted)) == list(range(1000))
+    assert len(counted) == 2 * engine.parallelism
+    with engine.hold(dataset, as_they_are, no_digest) as held:
+        (tmp_path / "rows.parquet").unlink()
+        routes = [np.zeros(parcel.rows, np.int32) for parcel in held.parcels]
+        (answer,) = held.scatter(routes, rows_as_json)
+    assert json.loads(answer)[-1] == list(range(1000))
+    with pytest.raises(Unsupported, match="sorted rows of a dataset"):
+        engine.ordered(dataset, ["id"], within_tasks=True)
+
+
+def _ids(_turn, batches):
+    yield json.dumps([value for batch in batches for value in batch["id"].to_pylist()]).encode()
 
 
 def test_a_type_that_hudi_does_not_have_is_refused(spark, engine):

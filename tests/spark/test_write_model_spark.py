@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -51,7 +52,7 @@ MODELS = [(Model, kind) for kind in KINDS] + [
 
 
 class Frames:
-    """DataFrames of the rows of a write, each from a file of its own."""
+    """The rows of a write in a file of their own: as a DataFrame and as a dataset in turn."""
 
     def __init__(self, spark, scratch: Path) -> None:
         self._spark = spark
@@ -59,9 +60,10 @@ class Frames:
         self._numbers = itertools.count()
 
     def __call__(self, data: pa.Table):
-        path = self._scratch / f"rows-{next(self._numbers)}.parquet"
-        pq.write_table(data, path)
-        return self._spark.read.parquet(str(path))
+        number = next(self._numbers)
+        path = self._scratch / f"rows-{number}.parquet"
+        pq.write_table(data, path, row_group_size=5)
+        return ds.dataset(path) if number % 2 else self._spark.read.parquet(str(path))
 
 
 class Spark:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
-from lakehand.engine import payloads
+from lakehand.engine import payloads, shares
 from lakehand.engine.engine import Apart, Batches, Parcel, T, Targets, Turn
 from lakehand.errors import Invalid
 
@@ -72,7 +73,7 @@ class HeldBatches:
 
 @dataclass(slots=True)
 class InlineEngine:
-    """Takes ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``. Rows are held in memory."""
+    """Takes Arrow tables, batches, streams and datasets of files. Rows are held in memory."""
 
     parallelism: int = 1
     _attempts: Iterator[int] = field(default_factory=itertools.count)
@@ -80,12 +81,16 @@ class InlineEngine:
 
     def schema_of(self, data: Any) -> pa.Schema:  # noqa: ANN401
         """Return the schema of Arrow data."""
-        if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-            return data.schema
-        raise Invalid(
-            f"rows of type {type(data).__name__}: without Spark a write takes a pyarrow Table, "
-            "RecordBatch or RecordBatchReader; for a DataFrame, say table.writer(spark)"
-        )
+        if isinstance(data, ds.Dataset):
+            shares.require_readable(data)
+        elif not isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+            raise Invalid(
+                f"rows of type {type(data).__name__}: without Spark a write takes a pyarrow Table, "
+                "RecordBatch, RecordBatchReader or dataset of files; for a DataFrame, say "
+                "table.writer(spark)"
+            )
+        schema: pa.Schema = data.schema
+        return schema
 
     def can_read_again(self, data: Any) -> bool:  # noqa: ANN401
         """Return whether it is no stream."""
@@ -112,7 +117,11 @@ class InlineEngine:
         within_tasks: bool,
     ) -> pa.Table:
         """Return the rows sorted by some columns, as a table."""
-        table = data if isinstance(data, pa.Table) else pa.Table.from_batches(self._shares(data)[0])
+        if isinstance(data, pa.Table):
+            table = data
+        else:
+            batches = (batch for share in self._shares(data) for batch in share)
+            table = pa.Table.from_batches(batches, data.schema)
         return table.sort_by([(name, "ascending") for name in columns])
 
     def each(self, tasks: Sequence[T], work: Callable[[T], bytes]) -> list[bytes]:
@@ -158,6 +167,9 @@ class InlineEngine:
     def _shares(self, data: Any) -> list[Batches]:  # noqa: ANN401
         if isinstance(data, pa.RecordBatch):
             return [self.counted([data])]
+        if isinstance(data, ds.Dataset):
+            dealt = shares.deal(data, self.parallelism)
+            return [self.counted(share.batches(PARCEL_ROWS)) for share in dealt]
         if not isinstance(data, pa.Table):
             return [self.counted(data)]
         size = max(1, -(-data.num_rows // self.parallelism))

@@ -19,11 +19,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow.dataset as ds
 
-from lakehand.engine import payloads, spark_slots, spark_tasks
+from lakehand.engine import payloads, shares, spark_slots, spark_tasks
 from lakehand.engine.engine import Apart, Batches, Parcel, T, Targets, Turn
 from lakehand.engine.spark_rows import frame_of
-from lakehand.engine.spark_tasks import PARCEL_ROWS
+from lakehand.engine.spark_tasks import PARCEL_ROWS, ROWS_A_BATCH
 from lakehand.errors import Fenced, Invalid, Unavailable, Unsupported
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 _BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _SPARKS_OWN = "10000"
-ROWS_A_BATCH = 1 << 15
-"""Incoming rows that a task gets at once: fewer, and the calls for each batch cost more than it."""
 _LOST = "Checkpoint block"
 _TASKS_PER_CORE = 2
 _MOST_SENT = 2
@@ -145,16 +144,22 @@ class SparkEngine:
         return int(self.spark.sparkContext.defaultParallelism)
 
     def schema_of(self, data: Any) -> pa.Schema:  # noqa: ANN401
-        """Return the Arrow schema of a DataFrame."""
+        """Return the Arrow schema of a DataFrame, or of a dataset of files."""
         from pyspark.sql import DataFrame
 
+        if isinstance(data, ds.Dataset):
+            shares.require_readable(data)
+            return data.schema
         if not isinstance(data, DataFrame):
-            raise Invalid(f"rows of type {type(data).__name__}: this writer takes Spark DataFrames")
+            raise Invalid(
+                f"rows of type {type(data).__name__}: this writer takes Spark DataFrames and "
+                "pyarrow datasets of files"
+            )
         with _types_in_words():
             return arrow_schema(data.schema)
 
-    def can_read_again(self, data: DataFrame) -> bool:
-        """Return True: a DataFrame says how its rows are made."""
+    def can_read_again(self, data: DataFrame | ds.Dataset) -> bool:
+        """Return True: either says how its rows are made."""
         return True
 
     def say(self, step: str) -> None:
@@ -166,8 +171,14 @@ class SparkEngine:
         """Return how many rows tasks took that have ended."""
         return self.rows.value
 
-    def ordered(self, data: DataFrame, columns: Sequence[str], *, within_tasks: bool) -> DataFrame:
+    def ordered(
+        self, data: DataFrame | ds.Dataset, columns: Sequence[str], *, within_tasks: bool
+    ) -> DataFrame:
         """Sort the rows of each of Spark's partitions, or all of them."""
+        if isinstance(data, ds.Dataset):
+            raise Unsupported(
+                "sorted rows of a dataset: give a DataFrame of its files, which Spark sorts"
+            )
         return data.sortWithinPartitions(*columns) if within_tasks else data.sort(*columns)
 
     def each(self, tasks: Sequence[T], work: Callable[[T], bytes]) -> list[bytes]:
@@ -181,17 +192,19 @@ class SparkEngine:
 
     def consume(
         self,
-        data: DataFrame,
+        data: DataFrame | ds.Dataset,
         work: Callable[[Turn, Batches], Iterator[bytes]],
     ) -> list[bytes]:
-        """Pass over the DataFrame once, without a shuffle."""
-        answers = data.mapInArrow(spark_tasks.Consume(work, self.rows), spark_tasks.ANSWERS)
+        """Pass over the rows once, without a shuffle."""
+        frame, source = self._source(data)
+        consume = spark_tasks.Consume(source, work, self.rows)
+        answers = frame.mapInArrow(consume, spark_tasks.ANSWERS)
         with _batches_of(self.spark, ROWS_A_BATCH):
             return self.answers(answers)
 
     def hold(
         self,
-        data: DataFrame,
+        data: DataFrame | ds.Dataset,
         prepare: Callable[[Batches], Batches],
         digest: Callable[[pa.RecordBatch], bytes],
         apart: Apart | None = None,
@@ -201,9 +214,9 @@ class SparkEngine:
         A local checkpoint cuts their origin off: what Spark loses it cannot make anew, perhaps
         with other rows, and says so. It keeps rows as they are; a cache would encode each column.
         """
-        prepared = data.mapInArrow(
-            spark_tasks.Keep(prepare, digest, apart, self.rows), spark_tasks.PARCELS
-        )
+        frame, source = self._source(data)
+        keep = spark_tasks.Keep(source, prepare, digest, apart, self.rows)
+        prepared = frame.mapInArrow(keep, spark_tasks.PARCELS)
         kept = prepared.localCheckpoint(eager=False)
         try:
             with self._cancelled_on_failure(), _batches_of(self.spark, ROWS_A_BATCH):
@@ -217,6 +230,15 @@ class SparkEngine:
         places = [(row.part, row.number, row.attempt) for row in rows]
         parcels = [Parcel(row.rows, bytes(row.digest)) for row in rows]
         return HeldFrame(kept, places, parcels, self)
+
+    def _source(self, data: DataFrame | ds.Dataset) -> tuple[DataFrame, spark_tasks.Source]:
+        """Return what Spark deals out to its tasks, and how they come by rows from it."""
+        if not isinstance(data, ds.Dataset):
+            return data, spark_tasks.out_of_the_frame
+        dealt = shares.deal(data, _TASKS_PER_CORE * self.parallelism)
+        rows = [(pickle.dumps(share),) for share in dealt]
+        frame = frame_of(self.spark, rows, spark_tasks.TASKS, partitions=max(1, len(rows)))
+        return frame, spark_tasks.out_of_files
 
     def answers(self, frame: DataFrame) -> list[bytes]:
         """Run a DataFrame of answers and return them."""

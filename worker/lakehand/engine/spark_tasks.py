@@ -11,7 +11,7 @@ import pickle
 import sys
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from zipimport import zipimporter
 
 import numpy as np
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.accumulators import Accumulator
 
+ROWS_A_BATCH: Final = 1 << 15
+"""Incoming rows that a task gets at once: fewer, and the calls for each batch cost more than it."""
 PARCEL_ROWS: Final = 1 << 16
 PARCEL_BYTES: Final = 8 << 20
 """A parcel is one value of a row in the JVM: large enough to be cheap, small enough to move."""
@@ -106,10 +108,27 @@ def _with_failures(schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> Iterato
         yield _row(schema, payloads.failure_text(error), *[None] * (len(schema) - 1))
 
 
+Source: TypeAlias = "Callable[[Batches], Batches]"
+"""What a task makes of the batches that Spark gives it: the rows of the data."""
+
+
+def out_of_the_frame(batches: Batches) -> Batches:
+    """Take rows that come with the batches."""
+    return batches
+
+
+def out_of_files(batches: Batches) -> Batches:
+    """Read rows that lie in the files that the batches name."""
+    for batch in batches:
+        for share in batch.column(0):
+            yield from pickle.loads(share.as_buffer()).batches(ROWS_A_BATCH)  # noqa: S301 - the driver's
+
+
 @dataclass(frozen=True, slots=True)
 class Consume:
     """Each task's share of the rows is given to the work."""
 
+    source: Source
     work: Callable[[Turn, Batches], Iterator[bytes]]
     rows: Accumulator[int]
 
@@ -118,7 +137,7 @@ class Consume:
         return _with_failures(_ANSWER, self._answers(iter(batches)))
 
     def _answers(self, batches: Batches) -> Batches:
-        for answer in self.work(turn(), _counted(batches, self.rows)):
+        for answer in self.work(turn(), _counted(self.source(batches), self.rows)):
             yield _row(_ANSWER, None, answer)
 
 
@@ -126,6 +145,7 @@ class Consume:
 class Keep:
     """Rows are prepared and put into parcels, each of one kind."""
 
+    source: Source
     prepare: Callable[[Batches], Batches]
     digest: Callable[[pa.RecordBatch], bytes]
     apart: Apart | None
@@ -137,7 +157,7 @@ class Keep:
 
     def _parcels(self, batches: Batches) -> Batches:
         part, attempt = turn()
-        prepared = self.prepare(_counted(batches, self.rows))
+        prepared = self.prepare(_counted(self.source(batches), self.rows))
         for number, parcel in enumerate(self._gathered(prepared)):
             payload = payloads.to_bytes(parcel).to_pybytes()
             digest = self.digest(parcel)

@@ -30,6 +30,7 @@ from lakehand.write.clearing import clear_up
 from lakehand.write.handles.combining import by_partition
 from lakehand.write.incoming import Prepare
 from lakehand.write.job import SchemaMoved
+from lakehand.write.option_table import SortMode
 from lakehand.write.schema_change import reconcile
 from lakehand.write.tries import show, try_until_committed
 from lakehand.write.work import begun, bulk, routed
@@ -58,12 +59,24 @@ def write_rows(job: Job, data: Any) -> WriteResult:  # noqa: ANN401 - whatever t
         )
         try:
             if job.operation is WriteOperation.BULK_INSERT and not job.combines:
-                return try_until_committed(job, partial(bulk, job, prepare, data), tries)
+                rows = _in_order(job, data)
+                return try_until_committed(job, partial(bulk, job, prepare, rows), tries)
             return _held(job, prepare, data)
         except SchemaMoved:
             if not tries:
                 raise
             tries -= 1
+
+
+def _in_order(job: Job, data: Any) -> Any:  # noqa: ANN401
+    """Return the rows of a bulk insert sorted as its options ask for."""
+    sort = job.options.sort
+    if sort is SortMode.NONE:
+        return data
+    fields = [one.name for one in job.bench.config.partitioning.fields]
+    if sort is SortMode.GLOBAL_SORT:
+        fields += job.bench.config.record_key_fields
+    return job.engine.ordered(data, fields, within_tasks=sort is not SortMode.GLOBAL_SORT)
 
 
 def _held(job: Job, prepare: Prepare, data: Any) -> WriteResult:  # noqa: ANN401

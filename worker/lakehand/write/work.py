@@ -13,7 +13,6 @@ from lakehand.formats.commit_metadata import WriteOperation
 from lakehand.write import ground as grounds
 from lakehand.write import index, moving, tasks
 from lakehand.write.job import SchemaMoved, Work
-from lakehand.write.option_table import SortMode
 from lakehand.write.routing import (
     Routing,
     Sizing,
@@ -93,12 +92,6 @@ def bulk(
     made = begun(job, attempt, grounds.known_schema(job.bench), prepare.schema)
     index.refuse_buckets(grounds.look_at(job.bench).slices)
     show(job, attempt, made)
-    if job.options.sort is not SortMode.NONE:
-        fields = [one.name for one in job.bench.config.partitioning.fields]
-        if job.options.sort is SortMode.GLOBAL_SORT:
-            fields += job.bench.config.record_key_fields
-        is_global = job.options.sort is SortMode.GLOBAL_SORT
-        data = job.engine.ordered(data, fields, within_tasks=not is_global)
     job.say("writing new files")
     work = tasks.WriteNew(job.opened, made.context, prepare, job.bench.new_id())
     return _with_files(job, made, job.engine.consume(data, work))

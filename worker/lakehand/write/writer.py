@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Writer:
     """Writes rows to one table; one write at a time. Several writers may write at once.
 
-    Rows are a Spark DataFrame, or Arrow data for a writer without Spark.
+    Rows are a Spark DataFrame, or Arrow data for a writer without Spark. Either takes a pyarrow
+    dataset of files too, which tasks read themselves.
     """
 
     bench: Workbench
