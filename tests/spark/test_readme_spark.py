@@ -24,6 +24,9 @@ def test_the_examples_write_and_read(spark, tmp_path, monkeypatch):
         "updates": rows(spark, 3, 5, amount=2.0),
         "gone": rows(spark, 1, amount=0.0),
     }
+    new = rows(spark, 6, amount=6.0).toPandas()
+    (tmp_path / "new-trips").mkdir()
+    new.to_parquet(tmp_path / "new-trips" / "6.parquet", index=False)
     exec(first, names)  # noqa: S102 - the README is ours
     landing = str(tmp_path / "landing")
     rows(spark, 7, 8, amount=3.0).write.parquet(landing)
@@ -40,6 +43,7 @@ def test_the_examples_write_and_read(spark, tmp_path, monkeypatch):
         "k3": 2.0,
         "k4": 1.0,
         "k5": 2.0,
+        "k6": 6.0,
         "k7": 3.0,
         "k8": 3.0,
     }

@@ -208,6 +208,20 @@ def test_a_decimal_with_too_many_digits_is_the_users_mistake_and_no_corruption()
         prepared([pa.record_batch({"id": ["a"], "city": ["x"], "v": value})], schema=schema)
 
 
+@pytest.mark.parametrize("column", ["id", "city", "tags"])
+def test_text_that_is_no_utf8_is_refused_by_column(column):
+    def text(value):
+        binary = pa.array([value], pa.binary())
+        return pa.Array.from_buffers(pa.string(), 1, binary.buffers())
+
+    values = {name: text(b"\xff\xfe" if name == column else b"Oslo") for name in ("id", "city")}
+    tag = text(b"a\xc3" if column == "tags" else b"a")
+    values["tags"] = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), tag)
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
+    with pytest.raises(Invalid, match=rf"column {column} .*UTF8"):
+        prepared([pa.record_batch(values)], schema=schema)
+
+
 def test_batches_of_different_schemas_are_refused():
     first = pa.record_batch({"id": ["a"], "city": ["x"], "ts": [1]})
     second = pa.record_batch({"id": ["b"], "city": ["x"], "tz": [1]})

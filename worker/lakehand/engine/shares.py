@@ -73,7 +73,7 @@ def _files(dataset: ds.Dataset) -> list[Any]:
     except ValueError as error:
         raise Invalid(
             "rows of a filtered dataset: filter a DataFrame of it, or give the files that hold "
-            "the rows"
+            f"the rows ({error})"
         ) from error
 
 

@@ -84,6 +84,7 @@ class Prepare:
             if not batch.num_rows:
                 continue
             data = _cast(batch, looked_at)
+            _refuse_broken_values(data)
             for field in constrained:
                 _refuse_nulls(data.column(field.name), field, field.name)
             columns: list[pa.Array[Any]] = [
@@ -132,6 +133,18 @@ def _settled(column: pa.Array[Any], name: str) -> pa.Array[Any]:
             f"it, cannot hold: {error}"
         ) from error
     return settled
+
+
+def _refuse_broken_values(data: pa.RecordBatch) -> None:
+    """Raise ``Invalid`` for what no reader would take from a file: text that is not UTF-8 mostly."""
+    for name, column in zip(data.schema.names, data.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise Invalid(
+                f"column {name} holds values that {column.type} cannot be: {error}; bytes that "
+                "are no text belong into a binary column"
+            ) from error
 
 
 # -- columns that may not be null ------------------------------------------------------------------
