@@ -34,7 +34,7 @@ class Share:
     schema: pa.Schema
 
     def batches(self, rows: int) -> Batches:
-        """Yield the rows, so many at a time."""
+        """Yield the rows, so many at a time. Memory holds about one row group of the files."""
         for fragment in self.fragments:
             with _reading(fragment.path):
                 scanner = fragment.scanner(schema=self.schema, batch_size=rows, use_threads=False)

@@ -166,7 +166,7 @@ class BaseFileOptions:
     """How base files are written."""
 
     codec: str = "zstd"
-    """A Parquet codec: zstd, gzip, snappy or none. Zstandard costs a fifth of gzip's time; every
+    """A Parquet codec: zstd, gzip, snappy or none. Zstandard costs a third of gzip's time, or less; every
     reader that Hudi 0.14 and later runs on has it."""
 
     level: int | None = None
