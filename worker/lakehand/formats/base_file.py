@@ -166,8 +166,8 @@ class BaseFileOptions:
     """How base files are written."""
 
     codec: str = "zstd"
-    """A Parquet codec: zstd, gzip, snappy or none. Zstandard costs a third of gzip's time, or less; every
-    reader that Hudi 0.14 and later runs on has it."""
+    """A Parquet codec: zstd, gzip, snappy or none. Zstandard costs a third of gzip's time, or
+    less; every reader that Hudi 0.14 and later runs on has it."""
 
     level: int | None = None
     """The codec's level; None is zstd 1 (3, Java's, takes twice the time for record keys, and

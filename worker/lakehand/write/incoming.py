@@ -136,7 +136,7 @@ def _settled(column: pa.Array[Any], name: str) -> pa.Array[Any]:
 
 
 def _refuse_broken_values(data: pa.RecordBatch) -> None:
-    """Raise ``Invalid`` for what no reader would take from a file: text that is not UTF-8 mostly."""
+    """Raise ``Invalid`` for what no reader would take from a file, as text that is not UTF-8."""
     for name, column in zip(data.schema.names, data.columns, strict=True):
         try:
             column.validate(full=True)
