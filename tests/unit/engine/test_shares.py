@@ -99,6 +99,18 @@ def test_files_of_other_formats_are_read_too(tmp_path):
     assert rows_of(shares.deal(ds.dataset(tmp_path, format="csv"), 4)) == [1, 2]
 
 
+def test_tasks_need_not_stand_in_the_folder_of_the_driver(tmp_path, monkeypatch):
+    files(tmp_path / "rows", [5, 5], rows_of_a_group=3)
+    monkeypatch.chdir(tmp_path)
+    whole = ds.dataset("rows")
+    (first, *_) = next(whole.get_fragments()).split_by_row_group()
+    part = ds.FileSystemDataset([first], whole.schema, whole.format, whole.filesystem)
+    (tmp_path / "lines.csv").write_text("number\n7\n")
+    dealt = [shares.deal(one, 2) for one in (whole, part, ds.dataset("lines.csv", format="csv"))]
+    monkeypatch.chdir("/")
+    assert [rows_of(one) for one in dealt] == [list(range(10)), [0, 1, 2], [7]]
+
+
 def test_a_file_that_went_away_is_named(tmp_path):
     dataset = files(tmp_path / "rows", [5, 5])
     (share, gone) = shares.deal(dataset, 2)

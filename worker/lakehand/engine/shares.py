@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
+from os.path import abspath, isabs
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
 
 from lakehand.errors import Corrupt, Invalid, NotFound, Unavailable
 
@@ -69,12 +71,23 @@ def _files(dataset: ds.Dataset) -> list[Any]:
             "pyarrow.dataset.dataset(path) returns them"
         )
     try:
-        return list(dataset.get_fragments())
+        return [_anywhere(file) for file in dataset.get_fragments()]
     except ValueError as error:
         raise Invalid(
             "rows of a filtered dataset: filter a DataFrame of it, or give the files that hold "
             f"the rows ({error})"
         ) from error
+
+
+def _anywhere(file: Any) -> Any:  # noqa: ANN401
+    """Return a file by a path that is right in whatever folder a task's process stands."""
+    if not isinstance(file.filesystem, LocalFileSystem) or isabs(file.path):
+        return file
+    place = (abspath(file.path), file.filesystem, file.partition_expression)
+    if not isinstance(file, ds.ParquetFileFragment):
+        return file.format.make_fragment(*place)
+    chosen = [group.id for group in file.row_groups or ()]
+    return file.format.make_fragment(*place, row_groups=chosen)
 
 
 def _whole(file: Any) -> _Piece:  # noqa: ANN401
