@@ -84,10 +84,10 @@ def _anywhere(file: Any) -> Any:  # noqa: ANN401
     if not isinstance(file.filesystem, LocalFileSystem) or isabs(file.path):
         return file
     place = (abspath(file.path), file.filesystem, file.partition_expression)
+    make: Any = file.format.make_fragment
     if not isinstance(file, ds.ParquetFileFragment):
-        return file.format.make_fragment(*place)
-    chosen = [group.id for group in file.row_groups or ()]
-    return file.format.make_fragment(*place, row_groups=chosen)
+        return make(*place)
+    return make(*place, row_groups=[group.id for group in file.row_groups or ()])
 
 
 def _whole(file: Any) -> _Piece:  # noqa: ANN401
