@@ -27,7 +27,8 @@ SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(1 << 32) if SECONDS else 1))
 CASE_SECONDS = 5
 """Of processor time, so that a busy machine fails no input."""
-STALLED_SECONDS = 3600
+STALLED_SECONDS = 900
+"""What waits for something uses no processor time."""
 MEMORY_BYTES = 3 << 30
 INTERESTING = [0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000]
 INTERESTING += [0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF]

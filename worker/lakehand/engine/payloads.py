@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PACKED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """Packing costs less than what the JVM saves, which copies a payload time and again. Zstandard
-packs better, and takes four times as long there and back."""
+packs a third better, and takes twice as long there and back."""
 
 _WHOLE, _PLACES = b"lakehand.whole", b"lakehand.places"
 
